@@ -533,7 +533,7 @@ fn introduce(scenarios: &[Scenario], backend: Backend) {
         "{}: {}, {} and {sent}, {clock}.",
         scenario.name,
         number(scenario.switches.len(), "switch"),
-        number(scenario.hosts.len(), "host"),
+        number(scenario.host_count(), "host"),
     );
     println!(
         "{}\n",

@@ -53,6 +53,7 @@ pub use transport::Transport;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::mem::swap;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
@@ -184,6 +185,15 @@ impl Host {
         prefetch_index(from_ref(&self.limits), 0);
         prefetch_index(from_ref(&self.counters), 0);
         prefetch_index(from_ref(&self.receive_buffer), 0);
+    }
+
+    /// Exchanges the ports of two NICs: the pace of their wires, and flow control in both directions.
+    pub fn exchange_port(&mut self, other: &mut Host) {
+        swap(&mut self.regulator, &mut other.regulator);
+        swap(&mut self.limits, &mut other.limits);
+        swap(&mut self.generator, &mut other.generator);
+        swap(&mut self.arrived, &mut other.arrived);
+        swap(&mut self.wire, &mut other.wire);
     }
 
     /// Whether all flows have sent all their data, all of it is acknowledged, and programs are idle.

@@ -53,12 +53,9 @@ impl Connections {
         let mut programs = vec![Vec::new(); of_hosts.len()];
         let mut graphs = Vec::new();
         for (number, plan) in scenario.traffic.iter().enumerate() {
-            let Some(graph) = plan.graph() else {
-                graphs.push(GraphRun::default());
-                continue;
-            };
-            let run = GraphRun::open(plan, graph, &mut hosts)?;
-            (0..).zip(graph.ranks()).for_each(|(rank, of)| programs[of.host as usize].push((number, rank)));
+            let run = GraphRun::open(scenario, number, &mut hosts)?;
+            let ranks = plan.graph().into_iter().flat_map(|graph| graph.ranks());
+            (0..).zip(ranks).for_each(|(rank, of)| programs[of.host as usize].push((number, rank)));
             for (connection, opened) in run.connections().iter().enumerate() {
                 let [from, to] = opened.hosts;
                 of_hosts[from].push((number, connection));

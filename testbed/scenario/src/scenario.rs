@@ -2,6 +2,7 @@
 
 pub mod file;
 mod graph_run;
+mod host_ports;
 mod real_hosts;
 mod real_time;
 mod traffic;
@@ -20,6 +21,7 @@ use crate::link::FaultPlan;
 use crate::port_ref::{LinkPeer, PortRef};
 use crate::topology::Routes;
 pub use graph_run::{GraphConnection, GraphRecord, GraphRun, HostSet, RepetitionTimes};
+pub use host_ports::HostPorts;
 pub use real_hosts::{FlowTool, HostBackend, PerfTest, RealHost, RealPlan, RealPorts};
 pub use traffic::{TrafficPlan, TrafficSource};
 
@@ -41,7 +43,7 @@ pub struct Scenario {
     pub links: Vec<LinkPlan>,
     /// Servers of several hosts; for virtual time only.
     pub servers: Option<ServerPlan>,
-    /// Hosts. A port has one host or one link at most.
+    /// Hosts; then the further ports of hosts with several, for virtual time only. A switch's port has one of them or one link at most.
     pub hosts: Vec<HostPlan>,
     /// Flows between hosts.
     pub flows: Vec<FlowPlan>,
@@ -110,6 +112,8 @@ pub struct HostPlan {
     pub switch: usize,
     /// Index of the port in the switch's configuration.
     pub port: usize,
+    /// Index of the host if this is a further port of it.
+    pub first_port: Option<usize>,
     /// Device of the host, if a real wire joins it to the switch's port; `None` for an emulated link.
     pub device: Option<Device>,
     /// Propagation delay of the emulated link, one way.
@@ -174,9 +178,9 @@ pub enum ScenarioError {
 pub struct FlowPlan {
     /// Name of the flow.
     pub name: String,
-    /// Index of the sending host.
+    /// Index of the sending host, or of its port that sends.
     pub from: usize,
-    /// Index of the receiving host.
+    /// Index of the receiving host, or of its port that receives.
     pub to: usize,
     /// Sender's configuration. The peer is one of the receiving host's queue pairs.
     pub config: FlowConfig,
@@ -198,16 +202,16 @@ pub struct Outage {
 pub struct RerouteSchedule {
     /// Instants of the changes, each with the number of the route set in use from then on.
     pub at: Vec<(Time, usize)>,
-    /// Indices of the inter-switch links that each set avoids. Set 0 avoids none.
-    pub sets: Vec<Vec<usize>>,
+    /// Links that each set avoids: between switches, or to a port of a host with others. Set 0 avoids none.
+    pub sets: Vec<Vec<LinkRef>>,
 }
 
 /// Link, by index in the scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkRef {
     /// Link between switches.
     Between(usize),
-    /// Link to a host.
+    /// Link to a host, or to a further port of one.
     ToHost(usize),
 }
 
@@ -260,19 +264,43 @@ impl Scenario {
         changes
     }
 
+    /// Returns the routes while these links are cut: around links between switches, and to a host by another of its ports.
+    ///
+    /// # Panics
+    /// If the scenario has no routes.
+    pub fn routes_around(&self, cut: &[LinkRef]) -> Routes {
+        let routes = self.routes.as_ref().expect("a scenario with routes");
+        let ends = cut.iter().filter_map(|link| match link {
+            LinkRef::Between(link) => Some(self.links[*link].ends),
+            LinkRef::ToHost(_) => None,
+        });
+        let mut around = routes.around(&ends.collect::<Vec<_>>());
+        let ports = self.host_ports();
+        let is_cut = |port: &u32| cut.contains(&LinkRef::ToHost(*port as usize));
+        for of_host in ports.hosts().map(|host| ports.ports(host)) {
+            let Some(up) = of_host.clone().find(|port| !is_cut(port)) else { continue };
+            of_host.filter(is_cut).for_each(|port| around.replace_end(port as usize, up as usize));
+        }
+        around
+    }
+
     /// Returns the instants at which all switches learn of cut or repaired links, earliest first. Empty unless there are routes and a
     /// [`Scenario::routing_delay`].
     pub fn reroutings(&self) -> RerouteSchedule {
         let mut reroutings = RerouteSchedule { at: Vec::new(), sets: vec![Vec::new()] };
         let Some(delay) = self.routing_delay.filter(|_| self.routes.is_some()) else { return reroutings };
-        let mut outages_of: BTreeMap<usize, usize> = BTreeMap::new();
+        let ports = self.host_ports();
+        let has_others = |port: usize| ports.count(ports.host(port as u32)) > 1;
+        let mut outages_of: BTreeMap<LinkRef, usize> = BTreeMap::new();
         for changes in self.link_changes().chunk_by(|one, next| one.0 == next.0) {
             for (_, link, is_cut) in changes {
-                let LinkRef::Between(link) = *link else { continue };
-                let outages = outages_of.entry(link).or_default();
+                if matches!(link, LinkRef::ToHost(port) if !has_others(*port)) {
+                    continue;
+                }
+                let outages = outages_of.entry(*link).or_default();
                 *outages = if *is_cut { *outages + 1 } else { *outages - 1 };
             }
-            let cut: Vec<usize> =
+            let cut: Vec<LinkRef> =
                 outages_of.iter().filter(|(_, outages)| **outages > 0).map(|(link, _)| *link).collect();
             let set = reroutings.sets.iter().position(|set| *set == cut).unwrap_or_else(|| {
                 reroutings.sets.push(cut);
@@ -375,6 +403,21 @@ impl Scenario {
     pub fn flow_gauges(&self) -> Vec<Vec<&'static str>> {
         let names = |flow: &FlowPlan| flow.config.gauges().iter().map(|gauge| gauge.name).collect();
         if self.shows_flow_gauges { self.flows.iter().map(names).collect() } else { Vec::new() }
+    }
+
+    /// Returns the number of hosts, each counted once.
+    pub fn host_count(&self) -> usize {
+        self.hosts.iter().filter(|host| host.first_port.is_none()).count()
+    }
+
+    /// Returns the name of the host that a port belongs to, by the port's index.
+    pub fn host_name(&self, port: usize) -> &str {
+        &self.hosts[self.hosts[port].first_port.unwrap_or(port)].name
+    }
+
+    /// Returns the ports of the hosts that have several.
+    pub fn host_ports(&self) -> HostPorts {
+        HostPorts::new(&self.hosts, self.ecmp_seed)
     }
 
     /// Returns the flows that begin or end at a host.

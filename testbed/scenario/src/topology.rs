@@ -42,7 +42,7 @@ pub(crate) const SWITCHES_MAX: usize = 65_534;
 pub struct Fabric {
     /// Switches of the fabric.
     pub switches: Vec<SwitchNode>,
-    /// Hosts, each with a link of its own.
+    /// Hosts, each with a link of its own; then the further ports of hosts with several.
     pub hosts: Vec<HostNode>,
     /// Links between switches.
     pub links: Vec<FabricLink>,
@@ -68,6 +68,8 @@ pub struct HostNode {
     pub rate: BitRate,
     /// Propagation delay of the link, one way.
     pub delay: Span,
+    /// Index of the host if this is a further port of it, which comes after all hosts.
+    pub first_port: Option<usize>,
 }
 
 /// Link between two switches.
@@ -158,6 +160,16 @@ pub enum TopologyError {
         /// Number of spines.
         spines: usize,
     },
+    /// The switches can't be divided evenly among the ports of hosts.
+    #[error("{switches} {what} can't be shared out among the {ports} ports of hosts: write a multiple of {ports}")]
+    Ports {
+        /// Kind of switch.
+        what: &'static str,
+        /// Number of switches.
+        switches: usize,
+        /// Number of ports of a host.
+        ports: usize,
+    },
     /// Several pods have no spines.
     #[error("{0} pods without spines are not joined: give them spines, or take one pod")]
     Apart(usize),
@@ -211,7 +223,7 @@ impl Fabric {
     /// If there is no such switch.
     pub fn add_host(&mut self, name: impl Into<String>, switch: usize, cable: LinkSpec) -> usize {
         let at = self.next_port(switch);
-        self.hosts.push(HostNode { name: name.into(), at, rate: cable.rate, delay: cable.delay });
+        self.hosts.push(HostNode { name: name.into(), at, rate: cable.rate, delay: cable.delay, first_port: None });
         self.hosts.len() - 1
     }
 
@@ -223,6 +235,23 @@ impl Fabric {
         let ends = [self.next_port(one), self.next_port(other)];
         self.links.push(FabricLink { ends, rate: cable.rate, delay: cable.delay, is_up: true });
         self.links.len() - 1
+    }
+
+    /// Makes hosts the ports of fewer hosts. `place` gives the host of each, and the number of the port there, from 0.
+    pub(crate) fn join_ports(&mut self, place: impl Fn(usize) -> (usize, usize)) {
+        let ports = std::mem::take(&mut self.hosts);
+        let mut ports: Vec<((usize, usize), HostNode)> = ports
+            .into_iter()
+            .enumerate()
+            .map(|(n, port)| (place(n), port))
+            .map(|((host, port), node)| ((port, host), node))
+            .collect();
+        ports.sort_by_key(|(place, _)| *place);
+        self.hosts.extend(ports.into_iter().map(|((port, host), node)| HostNode {
+            name: port_name(&format!("H{host}"), port),
+            first_port: (port > 0).then_some(host),
+            ..node
+        }));
     }
 
     /// Returns the index of the switch of this name.
@@ -295,6 +324,11 @@ impl FabricLink {
     pub fn cable(&self) -> LinkSpec {
         LinkSpec { rate: self.rate, delay: self.delay }
     }
+}
+
+/// Returns the name of a host's port, from 0: the first has the host's name.
+pub(crate) fn port_name(host: &str, port: usize) -> String {
+    if port == 0 { host.to_owned() } else { format!("{host}-{}", port + 1) }
 }
 
 fn check_ports(switch: &str, ports: usize) -> Result<(), TopologyError> {

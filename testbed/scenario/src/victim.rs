@@ -214,6 +214,7 @@ impl Victim {
             switch: 0,
             port: n,
             device: None,
+            first_port: None,
             link_delay: if is_receiver { self.receiver_delay } else { self.sender_delay },
             faults: Default::default(),
             nic: HostConfig::new(mac, ip, self.rate),

@@ -344,8 +344,8 @@ impl ActiveRun<'_> {
         }
         self.recorder.record_message(&FctRow {
             flow,
-            from: &scenario.hosts[from].name,
-            to: &scenario.hosts[to].name,
+            from: scenario.host_name(from),
+            to: scenario.host_name(to),
             released: completion.released,
             size: completion.size,
             fct: Some(completion.fct),

@@ -14,7 +14,7 @@ use weir_nic::host::{Completion, Connection, Host, ProgramEvent, ServerPeer};
 use weir_nic::program::ProgramStep;
 use weir_scenario::workload::{ClosedLoop, Message, MessageGraph, Rng};
 use weir_scenario::{
-    GraphConnection, GraphRun, HostSet, RepetitionTimes, Scenario, ServerPlan, TrafficPlan, TrafficSource,
+    GraphConnection, GraphRun, HostPorts, HostSet, RepetitionTimes, Scenario, ServerPlan, TrafficPlan, TrafficSource,
 };
 use weir_units::{Bytes, Span, Time};
 
@@ -24,7 +24,7 @@ use super::lp_partition::LpPartition;
 /// Completed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletedMessage {
-    /// Sending host, by index in the scenario.
+    /// Sending host, or its port that sends, by index in the scenario.
     pub host: usize,
     /// Flow or traffic plan of the message.
     pub source: MessageSource,
@@ -58,6 +58,7 @@ pub(super) struct Connections {
     /// Length of the hosts' window: events of one are known to all hosts in the next.
     window: Span,
     servers: Option<ServerPlan>,
+    ports: HostPorts,
     /// Hosts and sending ends whose message is complete.
     to_close: Vec<(u32, u32)>,
     completed: Vec<CompletedMessage>,
@@ -123,6 +124,7 @@ impl Connections {
             next: (Time::NEVER, 0),
             window,
             servers: scenario.servers,
+            ports: scenario.host_ports(),
             to_close: Vec::new(),
             completed: Vec::new(),
             programs: vec![Vec::new(); scenario.hosts.len()].into(),
@@ -135,14 +137,14 @@ impl Connections {
     }
 
     /// Opens the connections of graphs and adds the programs of their ranks to the hosts, before the run.
-    pub(super) fn open_programs(&mut self, partition: &mut LpPartition) {
+    pub(super) fn open_programs(&mut self, scenario: &Scenario, partition: &mut LpPartition) {
         for (number, traffic) in (0..).zip(&mut self.traffic) {
             let Traffic { plan, graph: run, .. } = traffic;
             let Some(graph) = plan.graph() else { continue };
             for (rank, of_rank) in (0..).zip(graph.ranks()) {
                 self.programs[of_rank.host as usize].push((number, rank));
             }
-            *run = GraphRun::open(plan, graph, partition).expect("a graph's messages are RDMA's");
+            *run = GraphRun::open(scenario, number as usize, partition).expect("a graph's messages are RDMA's");
             for (connection, GraphConnection { hosts: [from, to], ends, .. }) in (0..).zip(run.connections()) {
                 let receiver = ends.receiver as u32;
                 if let Some(host) = self.servers.and_then(|plan| plan.number_in_server(*from, *to)) {
@@ -258,7 +260,8 @@ impl Connections {
         let traffic = &mut self.traffic[number];
         let Some(next) = traffic.begin_next() else { return };
         let message = traffic.started as u32 - 1;
-        let (flow, Message { start, from, to, .. }) = (traffic.plan.flow(&next), next);
+        let [from, to] = self.ports.choose([next.from, next.to], HostPorts::connection(number as u32, message));
+        let (flow, start) = (traffic.plan.flow(&next), next.start);
         let ends = partition.two_hosts([from as usize, to as usize]);
         let have_room = Connection::have_room([&ends[0].host, &ends[1].host]);
         if let Some(end) = have_room.iter().position(|has_room| !has_room) {
@@ -291,8 +294,8 @@ impl Connections {
                 Some(index) => {
                     self.to_close.push((number as u32, flow as u32));
                     let OpenConnection { traffic, message, .. } = self.open[number][index];
-                    schedule_changed |=
-                        self.traffic[traffic as usize].schedule_next(host, released + fct + self.window);
+                    schedule_changed |= self.traffic[traffic as usize]
+                        .schedule_next(self.ports.host(host), released + fct + self.window);
                     MessageSource::Message(traffic, message)
                 }
             };

@@ -91,6 +91,10 @@ impl Frame {
         self.metadata.tail as u16
     }
 
+    pub(super) fn destination(&self) -> MacAddr {
+        self.metadata.destination()
+    }
+
     #[inline]
     pub(super) fn is_flow_control(&self) -> bool {
         self.metadata.kind() == CONTROL

@@ -186,13 +186,14 @@ impl Sim {
             SimSwitch::new(number, config, wires.clone().into(), &routes, scenario).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
+        let mut places = ServerPlace::for_scenario(scenario).into_iter();
         let hosts = (0..scenario.hosts.len()).map(|n| {
             // Lateness is zero: virtual time waits for every node.
             let host = scenario.host(n, Span::ZERO);
             let host = host.map_err(|source| SimError::Host { host: scenario.hosts[n].name.clone(), source })?;
             let measures = scenario.measures_feedback;
             let mut host = SimHost::new(n, scenario.hosts[n].place(), host, wire_map.hosts[n], measures);
-            host.server = scenario.servers.as_ref().and_then(|plan| ServerPlace::of_host(n, plan));
+            host.server = places.next().map(Box::new);
             Ok(host)
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
@@ -201,7 +202,7 @@ impl Sim {
         let window = lookahead * phases.count() as u64;
         let mut partition = LpPartition::new(switches, hosts, wires, wire_map.ends, phases);
         let (mut connections, links) = (Connections::new(scenario, window), Links::from_scenario(scenario));
-        connections.open_programs(&mut partition);
+        connections.open_programs(scenario, &mut partition);
         Ok(Sim {
             partition,
             worker_pool: WorkerPool::default(),
@@ -391,7 +392,7 @@ impl Sim {
         self.connections.critical_paths(traffic, |host| self.host(host))
     }
 
-    /// Sets a host's link up or down. Going down loses the frames in flight, the switch drops the frames queued for the
+    /// Sets the link of a host or of a further port up or down. Going down loses the frames in flight, the switch drops the frames queued for the
     /// link, and flow control restarts at both ends.
     pub fn set_host_link_up(&mut self, scenario: &Scenario, host: usize, is_up: bool) {
         let place = scenario.hosts[host].place();
@@ -429,6 +430,13 @@ impl Sim {
     /// Returns the number of frames lost because a link was down.
     pub fn lost_link_down(&self) -> u64 {
         self.partition.wires().map(|wire| wire.lost_link_down().total()).sum()
+    }
+
+    /// Returns the number of frames that hosts sent by another port, as their own link was down.
+    fn failed_over(&self) -> u64 {
+        (0..self.partition.hosts())
+            .filter_map(|host| Some(self.partition.host(host).server.as_ref()?.failed_over))
+            .sum()
     }
 
     /// Returns the number of lossless frames lost because a link was down.
@@ -525,8 +533,5 @@ impl Sim {
 /// Returns the routes that avoid the failed links of each of the scenario's [`reroutings`](Scenario::reroutings), from
 /// set 1 on.
 fn reroute_sets(scenario: &Scenario) -> Vec<Routes> {
-    let Some(routes) = &scenario.routes else { return Vec::new() };
-    let ends = |link: &usize| scenario.links[*link].ends;
-    let avoiding = |cut: &Vec<usize>| routes.around(&cut.iter().map(ends).collect::<Vec<_>>());
-    scenario.reroutings().sets[1..].iter().map(avoiding).collect()
+    scenario.reroutings().sets[1..].iter().map(|cut| scenario.routes_around(cut)).collect()
 }

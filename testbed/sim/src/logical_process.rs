@@ -73,7 +73,7 @@ impl LogicalProcess {
             self;
         network.list_due(phase, limit, due);
         let first_host = switches.len();
-        // All hosts are in servers, or none is.
+        // All hosts are in servers, or none is. A host with one port may be the only member.
         let in_servers = hosts.first().is_some_and(|host| host.server.is_some());
         for at in 0..due.len() + prefetcher::STEPS {
             let mut prefetcher = Prefetcher::new(due, at);

@@ -217,6 +217,11 @@ impl LpPartition {
     pub(super) fn set_host_link_up(&mut self, now: Time, number: usize, is_up: bool) {
         self.host_mut(number).set_link_up(now, is_up);
         self.wake_host(number, now);
+        let NodeLocation { lp, index } = self.hosts[number];
+        let hosts = &mut self.lps[lp as usize].hosts;
+        // Other ports of the host take over its frames, or no longer.
+        let members = hosts[index as usize].members(index as usize);
+        hosts[members].iter_mut().for_each(|host| host.wake(now));
         let wire = self.host(number).wire();
         self.set_wire_up(self.hosts[number].lp, wire, is_up);
     }
@@ -357,22 +362,25 @@ impl LpPartition {
     fn scatter(&mut self, gathered: GatheredNetwork, plan: &[u32], count: usize) {
         let GatheredNetwork { switches, hosts, wires, mut due, mut frame_pool, records_port_events } = gathered;
         let host = |number: usize| hosts[number].as_ref().expect("all nodes and wires are gathered");
-        // Hosts of a server stay together.
-        let first_of = |number: usize| number - host(number).server.as_ref().map_or(0, |member| member.number);
-        let lp_of_host = |number: usize| plan[host(first_of(number)).switch()];
+        // Members of a server stay together, and follow each other.
+        let lp_of_host = |number: usize| plan[host(host(number).order().0).switch()];
         let lp_of: Vec<u32> = plan.iter().copied().chain((0..hosts.len()).map(lp_of_host)).collect();
         let mut nodes: Vec<Vec<u32>> = vec![Vec::new(); count];
         let mut index_of = vec![0; lp_of.len()];
-        for (node, lp) in (0..).zip(&lp_of) {
-            let nodes = &mut nodes[*lp as usize];
+        let first_host = self.switches.len();
+        let mut order: Vec<u32> = (0..lp_of.len() as u32).collect();
+        order[first_host..].sort_by_key(|node| host(*node as usize - first_host).order());
+        for node in order {
+            let nodes = &mut nodes[lp_of[node as usize] as usize];
             index_of[node as usize] = nodes.len() as u32;
             nodes.push(node);
         }
-        let first_host = self.switches.len();
         let mut assignment = WireAssignment::new(count);
         // A wire between logical processes is split. Near halves come last, grouped by node.
         let mut split = Vec::new();
-        for (number, wire) in (0..).zip(wires) {
+        let mut wires: Vec<(u32, Option<Wire>)> = (0..).zip(wires).collect();
+        wires.sort_by_key(|(number, _)| index_of[self.ends[*number as usize][1] as usize]);
+        for (number, wire) in wires {
             let (mut wire, [from, to]) = (wire.expect("all nodes and wires are gathered"), self.ends[number as usize]);
             wire.set_destination_node(index_of[to as usize]);
             // The receiver's wake-up excludes frames that faults held back on a near half.

@@ -460,6 +460,11 @@ impl SimHost {
         }
     }
 
+    /// Returns the order of the host among all: those of a server follow each other.
+    pub(super) fn order(&self) -> (usize, usize) {
+        self.server.as_ref().map_or((self.number(), 0), |place| (place.first, place.number))
+    }
+
     /// Returns the indices of the hosts that run with this one, given its own: those of its server, or itself.
     pub(super) fn members(&self, index: usize) -> Range<usize> {
         let Some(member) = &self.server else { return index..index + 1 };
@@ -469,6 +474,9 @@ impl SimHost {
     /// Sets the host's link up or down.
     pub(super) fn set_link_up(&mut self, now: Time, is_up: bool) {
         self.host.set_link_up(now, is_up);
+        if let Some(place) = &mut self.server {
+            place.is_up = is_up;
+        }
         self.wake(now);
     }
 

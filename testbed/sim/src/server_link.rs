@@ -3,17 +3,26 @@
 use std::collections::BTreeMap;
 
 use weir_nic::host::ServerMessage;
-use weir_scenario::ServerPlan;
+use weir_scenario::{HostPlan, Scenario, ServerPlan};
 use weir_units::Time;
 
-/// Place of a host in its server.
+/// Place of a host's port in its server.
 #[derive(Debug)]
 pub(super) struct ServerPlace {
-    /// Number of the host in the server.
+    /// First host of the server, by index in the scenario.
+    pub(super) first: usize,
+    /// Number of the port among the members: the hosts' first ports, then their second ones, and so on.
     pub(super) number: usize,
-    /// Number of hosts of the server.
+    /// Number of hosts, and of members.
+    pub(super) hosts: usize,
     pub(super) count: usize,
-    /// Link of the server; with its first host only.
+    /// Whether the port's link is up.
+    pub(super) is_up: bool,
+    /// Member that sent last by this port.
+    pub(super) last_sender: usize,
+    /// Number of frames that the port sent for others, whose link was down.
+    pub(super) failed_over: u64,
+    /// Link of the server, if it has one; with its first host only.
     pub(super) link: Option<Box<ServerLink>>,
 }
 
@@ -50,19 +59,38 @@ pub(super) enum MessageStage {
 }
 
 impl ServerPlace {
-    /// Returns the place of a host, by its number in the scenario; `None` if it is its server's only host.
-    pub(super) fn of_host(host: usize, plan: &ServerPlan) -> Option<Box<ServerPlace>> {
-        let (number, count) = (host % plan.hosts, plan.hosts);
-        let link = || {
-            let free_at = vec![[Time::ZERO; 2]; count].into();
-            Box::new(ServerLink { plan: *plan, free_at, in_flight: BTreeMap::new(), inserted: 0 })
+    /// Returns the place of each host and further port of a scenario; none if each host runs by itself.
+    pub(super) fn for_scenario(scenario: &Scenario) -> Vec<ServerPlace> {
+        let (ports, servers) = (scenario.host_ports(), scenario.servers);
+        let hosts = servers.map_or(1, |plan| plan.hosts);
+        if ports.hosts().next().is_none() && hosts == 1 {
+            return Vec::new();
+        }
+        let place = |(port, plan): (usize, &HostPlan)| {
+            let host = plan.first_port.unwrap_or(port);
+            let number = ports.number(port as u32) * hosts + host % hosts;
+            let link = servers.filter(|_| number == 0 && hosts > 1).map(|plan| Box::new(ServerLink::new(plan)));
+            ServerPlace {
+                first: host - host % hosts,
+                number,
+                hosts,
+                count: hosts * ports.count(host as u32),
+                is_up: true,
+                last_sender: number,
+                failed_over: 0,
+                link,
+            }
         };
-        let link = (number == 0).then(link);
-        (count > 1).then(|| Box::new(ServerPlace { number, count, link }))
+        scenario.hosts.iter().enumerate().map(place).collect()
     }
 }
 
 impl ServerLink {
+    fn new(plan: ServerPlan) -> ServerLink {
+        let free_at = vec![[Time::ZERO; 2]; plan.hosts].into();
+        ServerLink { plan, free_at, in_flight: BTreeMap::new(), inserted: 0 }
+    }
+
     /// Returns the instant of the next call of [`ServerLink::poll`].
     pub(super) fn next_wakeup(&self) -> Time {
         self.in_flight.first_key_value().map_or(Time::NEVER, |((at, _), _)| *at)
@@ -116,7 +144,7 @@ mod tests {
     #[test]
     fn messages_wait_at_both_ends() {
         let plan = ServerPlan { hosts: 3, rate: BitRate::gbps(8), delay: Span::from_nanos(50) };
-        let mut link = ServerPlace::of_host(0, &plan).unwrap().link.unwrap();
+        let mut link = ServerLink::new(plan);
         let at = |ns: u64| Time::from_nanos(ns);
         let message = |start: u64, host: u32, bytes: u64| {
             let to = ServerPeer { host, receiver: 0 };

@@ -6,6 +6,7 @@ mod fct;
 mod feedback;
 mod go_back_n;
 mod graph;
+mod host_ports;
 mod links;
 mod net;
 mod queueing;
@@ -36,7 +37,16 @@ fn host(n: usize) -> HostPlan {
         HostConfig::new(MacAddr([2, 0, 0, 0, 0, n as u8 + 1]), Ipv4Addr::new(10, 0, 0, n as u8 + 1), RATES[n]);
     nic.slack = Span::from_micros(5);
     let faults = Default::default();
-    HostPlan { name: format!("H{n}"), switch: 0, port: n, link_delay: DELAYS[n], faults, nic, device: None }
+    HostPlan {
+        name: format!("H{n}"),
+        switch: 0,
+        port: n,
+        link_delay: DELAYS[n],
+        faults,
+        nic,
+        device: None,
+        first_port: None,
+    }
 }
 
 /// Messages of this size from H0 to H1, so many; the switch's third port has no link.

@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn outages_are_part_of_the_verdict() {
-        let outages = OutageSummary { lossless_frames_lost: 2_495, other_frames_lost: 3, reroutes: false };
+        let outages = OutageSummary { lossless_frames_lost: 2_495, other_frames_lost: 3, ..OutageSummary::default() };
         let good = Summary { lossless: true, outages: Some(OutageSummary::default()), ..Summary::default() };
         let cut_off = Summary { outages: Some(outages), ..good.clone() };
         let failed = Summary { failures: vec!["not drained".into()], ..cut_off.clone() };

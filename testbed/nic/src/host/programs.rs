@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_units::{Bytes, Time};
 
-use super::{Completion, Connection, FlowConfig, Host, HostError};
+use super::{Completion, Connection, Host};
 use crate::program::{ProgramEdge, ProgramStep, RankProgram};
 
 /// Event of a program.
@@ -66,17 +66,26 @@ pub(super) struct HostPrograms {
     ends: BinaryHeap<Reverse<(Time, u32, u32)>>,
     /// Instant of the earliest timer among the host's; [`Time::NEVER`] for none.
     watched_at: Time,
-    /// Messages that were passed to the NIC: the sender's place, instant and size.
-    to_send: VecDeque<(u32, Time, u32)>,
     /// Messages to other hosts of the server that have started, and the number of those without an acknowledgement.
     server_messages: Vec<ServerMessage>,
     server_messages_pending: u32,
-    senders: ProgramEnds,
-    receivers: ProgramEnds,
+    /// Ends at each of the host's ports, of which a further one is a [`Host`] of its own.
+    ports: Vec<PortEnds>,
+    /// Port whose [`Host`] has the programs.
+    port: usize,
     events: Vec<ProgramEvent>,
 }
 
-/// Sending or receiving ends of programs; their places on the host are consecutive.
+/// Ends of programs at a port.
+#[derive(Debug, Default)]
+struct PortEnds {
+    senders: ProgramEnds,
+    receivers: ProgramEnds,
+    /// Messages that were passed to the NIC: the sender's place, instant and size.
+    to_send: VecDeque<(u32, Time, u32)>,
+}
+
+/// Sending or receiving ends of programs; their places at the port are consecutive.
 #[derive(Debug, Default)]
 struct ProgramEnds {
     first: usize,
@@ -111,8 +120,8 @@ struct RunningProgram {
     waits: Box<[u32]>,
     channels: Box<[ChannelState]>,
     cpus: Box<[CpuState]>,
-    /// Places of the sending ends, by connection.
-    senders: Vec<u32>,
+    /// Ports and places of the sending ends, by connection.
+    senders: Vec<(u32, u32)>,
     ready: VecDeque<u32>,
 }
 
@@ -146,21 +155,21 @@ const WAITS_FOR_CPU: u32 = 1 << 31;
 pub(super) const PROGRAMS: u32 = u32::MAX;
 
 impl Connection {
-    /// Opens the next connection of two programs, by their numbers on the hosts, for this number of messages from the first to the second.
-    pub fn open_for_programs(
+    /// Makes this the next connection of two programs, by their numbers on the hosts and the numbers of its ports there, for this number
+    /// of messages from the first program to the second.
+    pub fn serve_programs(
+        &self,
         [from, to]: [&mut Host; 2],
-        flow: &FlowConfig,
         [sending, receiving]: [u32; 2],
+        ports: [usize; 2],
         messages: usize,
-    ) -> Result<Connection, HostError> {
-        let connection = Connection::open([&mut *from, &mut *to], flow)?;
+    ) {
         let channels = Arc::new(MessageChannels((0..messages).map(|_| AtomicU32::new(NO_CHANNEL)).collect()));
-        let senders = from.programs.get_or_insert_with(HostPrograms::new);
-        senders.senders.push(sending, connection.sender, channels.clone());
-        senders.running[sending as usize].senders.push(connection.sender as u32);
-        let receivers = &mut to.programs.get_or_insert_with(HostPrograms::new).receivers;
-        receivers.push(receiving, connection.receiver, channels);
-        Ok(connection)
+        let programs = from.programs.get_or_insert_with(HostPrograms::new);
+        programs.port_mut(ports[0]).senders.push(sending, self.sender, channels.clone());
+        programs.running[sending as usize].senders.push((ports[0] as u32, self.sender as u32));
+        let programs = to.programs.get_or_insert_with(HostPrograms::new);
+        programs.port_mut(ports[1]).receivers.push(receiving, self.receiver, channels);
     }
 }
 
@@ -178,10 +187,24 @@ impl Host {
         number
     }
 
+    /// Moves the programs to another port of the host, which handles a frame or sends next; port 0 has them otherwise.
+    pub fn move_programs(&mut self, to: &mut Host, port: usize) {
+        if let Some(mut programs) = self.programs.take() {
+            programs.port_mut(port);
+            programs.port = port;
+            to.programs = Some(programs);
+        }
+    }
+
+    /// Returns a port to which the programs have passed messages, for [`Host::advance_programs`] there.
+    pub fn next_program_port(&self) -> Option<usize> {
+        self.programs.as_ref()?.ports.iter().position(|port| !port.to_send.is_empty())
+    }
+
     /// Makes a connection of a program one within the server, by the place of its sending end.
     pub fn set_server_peer(&mut self, sender: usize, peer: ServerPeer) {
         if let Some(programs) = &mut self.programs {
-            let senders = &mut programs.senders;
+            let senders = &mut programs.ports[0].senders;
             senders.ends[sender - senders.first].server_peer = Some(peer);
         }
     }
@@ -207,8 +230,8 @@ impl Host {
     pub fn handle_server_message(&mut self, now: Time, message: &ServerMessage) {
         let Some(programs) = &mut self.programs else { return };
         programs.advance(now);
-        let end = &programs.receivers.ends[message.to.receiver as usize - programs.receivers.first];
-        let number = end.program;
+        let receivers = &programs.ports[0].receivers;
+        let number = receivers.ends[message.to.receiver as usize - receivers.first].program;
         programs.running[number as usize].handle_receive(message.channel);
         programs.run(now, number);
         self.submit_messages(now);
@@ -299,7 +322,7 @@ impl Host {
     /// Passes the programs' messages to their senders.
     fn submit_messages(&mut self, now: Time) {
         while let Some(programs) = &mut self.programs
-            && let Some((sender, at, size)) = programs.to_send.pop_front()
+            && let Some((sender, at, size)) = programs.ports[programs.port].to_send.pop_front()
         {
             self.senders[sender as usize].submit(at, u64::from(size));
             self.give_turn(now, sender as usize);
@@ -325,13 +348,19 @@ impl HostPrograms {
             running: Vec::new(),
             ends: BinaryHeap::new(),
             watched_at: Time::NEVER,
-            to_send: VecDeque::new(),
             server_messages: Vec::new(),
             server_messages_pending: 0,
-            senders: ProgramEnds::default(),
-            receivers: ProgramEnds::default(),
+            ports: vec![PortEnds::default()],
+            port: 0,
             events: Vec::new(),
         })
+    }
+
+    fn port_mut(&mut self, port: usize) -> &mut PortEnds {
+        if self.ports.len() <= port {
+            self.ports.resize_with(port + 1, PortEnds::default);
+        }
+        &mut self.ports[port]
     }
 
     /// Whether no computation or message within the server goes on, and no program is yet to start.
@@ -341,15 +370,16 @@ impl HostPrograms {
 
     /// Returns whether the receiver is one of a program.
     fn handle_receives(&mut self, now: Time, receiver: usize, received: u64) -> bool {
-        if !self.receivers.contains(receiver) {
+        let receivers = &self.ports[self.port].receivers;
+        if !receivers.contains(receiver) {
             return false;
         }
+        let place = receiver - receivers.first;
         self.advance(now);
-        let place = receiver - self.receivers.first;
-        while (self.receivers.ends[place].messages as u64) < received
-            && let Some(channel) = self.receivers.ends[place].next_channel()
+        while (self.ports[self.port].receivers.ends[place].messages as u64) < received
+            && let Some(channel) = self.ports[self.port].receivers.ends[place].next_channel()
         {
-            let end = &mut self.receivers.ends[place];
+            let end = &mut self.ports[self.port].receivers.ends[place];
             let (number, program) = (end.program, &mut self.running[end.program as usize]);
             program.handle_receive(channel);
             self.run(now, number);
@@ -359,12 +389,13 @@ impl HostPrograms {
 
     /// Returns whether the sender is one of a program.
     fn handle_acks(&mut self, now: Time, sender: usize, messages: usize) -> bool {
-        if !self.senders.contains(sender) {
+        if !self.ports[self.port].senders.contains(sender) {
             return false;
         }
         self.advance(now);
         for _ in 0..messages {
-            let end = &mut self.senders.ends[sender - self.senders.first];
+            let senders = &mut self.ports[self.port].senders;
+            let end = &mut senders.ends[sender - senders.first];
             let operation = end.in_flight.pop_front().expect("an acknowledged message was in flight");
             let number = end.program;
             self.running[number as usize].notify(operation, ProgramEdge::End);
@@ -410,8 +441,9 @@ impl HostPrograms {
                 }
                 ProgramStep::Send { connection, channel, size, .. } => {
                     record(operation);
-                    let sender = program.senders[connection as usize];
-                    let end = &mut self.senders.ends[sender as usize - self.senders.first];
+                    let (port, sender) = program.senders[connection as usize];
+                    let PortEnds { senders, to_send, .. } = &mut self.ports[port as usize];
+                    let end = &mut senders.ends[sender as usize - senders.first];
                     end.in_flight.push_back(operation);
                     end.announce(channel);
                     if let Some(to) = end.server_peer {
@@ -419,7 +451,7 @@ impl HostPrograms {
                         self.server_messages.push(ServerMessage { start: at, sender, to, channel, size });
                         self.server_messages_pending += 1;
                     } else {
-                        self.to_send.push_back((sender, at, size));
+                        to_send.push_back((sender, at, size));
                     }
                     program.notify(operation, ProgramEdge::Start);
                 }

@@ -15,7 +15,9 @@ pub fn repetitions(scenario: &Scenario, plan: &TrafficPlan, times: &[RepetitionT
         scenario.servers_for(plan, ends).is_none()
     };
     let payload: u64 = graph.messages().filter(on_fabric).map(|message| message.size.get()).sum();
-    let rate: u64 = ranks.iter().map(|rank| scenario.hosts[rank.host as usize].nic.rate.as_bps()).sum();
+    let ports = scenario.host_ports();
+    let ports = ranks.iter().flat_map(|rank| ports.ports(rank.host));
+    let rate: u64 = ports.map(|port| scenario.hosts[port as usize].nic.rate.as_bps()).sum();
     // Time in which all links together carry the payload of a repetition.
     let busy = u128::from(payload) * 8_000_000_000_000 / u128::from(rate.max(1) * u64::from(graph.repetitions.max(1)));
     let summary = |times: &RepetitionTimes| {

@@ -91,8 +91,8 @@ pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) ->
     let mut gauges = scenario.flow_gauges().into_iter().map(of_flow);
     let flows = scenario.flows.iter().zip(ended.sent.iter().zip(&ended.arrived)).zip(&record.flows).map(
         |((plan, (sent, arrived)), by_the_end)| FlowSummary {
-            from: scenario.hosts[plan.from].name.clone(),
-            to: scenario.hosts[plan.to].name.clone(),
+            from: scenario.host_name(plan.from).to_owned(),
+            to: scenario.host_name(plan.to).to_owned(),
             class: plan.config.class.index() as u8,
             throughput_bps: throughput(by_the_end.received, ended.duration),
             gauges: gauges.next().unwrap_or_default(),

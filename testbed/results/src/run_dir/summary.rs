@@ -334,6 +334,9 @@ pub struct OutageSummary {
     pub lossless_frames_lost: u64,
     /// Other frames, flow control included.
     pub other_frames_lost: u64,
+    /// Frames that hosts sent by another port.
+    #[serde(default)]
+    pub failed_over_frames: u64,
 }
 
 /// Prefix of the failure of an interrupted run.
@@ -355,13 +358,20 @@ impl Summary {
 
     /// Describes the frames that outages took, if any, without a full stop.
     pub fn outage_text(&self) -> Option<String> {
-        let outages = self.outages.as_ref().filter(|of| of.lossless_frames_lost + of.other_frames_lost > 0)?;
+        let has_any = |of: &&OutageSummary| of.lossless_frames_lost + of.other_frames_lost + of.failed_over_frames > 0;
+        let outages = self.outages.as_ref().filter(has_any)?;
         let switches = match outages.reroutes {
             true => "all switches reroute",
             false => "without `routing_delay` only switches at a link's ends reroute",
         };
-        let OutageSummary { lossless_frames_lost, other_frames_lost, .. } = outages;
-        Some(format!("outages took {lossless_frames_lost} lossless and {other_frames_lost} other frames; {switches}"))
+        let OutageSummary { lossless_frames_lost, other_frames_lost, failed_over_frames, .. } = outages;
+        let by_others = match failed_over_frames {
+            0 => String::new(),
+            frames => format!("hosts sent {frames} by other ports; "),
+        };
+        Some(format!(
+            "outages took {lossless_frames_lost} lossless and {other_frames_lost} other frames; {by_others}{switches}"
+        ))
     }
 
     /// Whether the run was stopped before its end.

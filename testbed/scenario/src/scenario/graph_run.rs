@@ -7,7 +7,9 @@ use weir_nic::program::ProgramStep;
 use weir_units::{Bytes, Time};
 use weir_wire::rocev2::Dscp;
 
-use super::traffic::TrafficPlan;
+use super::Scenario;
+use super::host_ports::HostPorts;
+
 use crate::workload::{Message, MessageGraph};
 
 /// Hosts of a run, by index in the scenario.
@@ -47,7 +49,7 @@ pub struct GraphRecord {
 /// Connection of a graph.
 #[derive(Debug)]
 pub struct GraphConnection {
-    /// Sending and receiving host, by index in the scenario.
+    /// Sending and receiving host, or their ports, by index in the scenario.
     pub hosts: [usize; 2],
     /// Places of the ends there.
     pub ends: Connection,
@@ -71,17 +73,16 @@ pub struct RepetitionTimes {
 }
 
 impl GraphRun {
-    /// Opens the connections of a graph and adds the programs of its ranks to the hosts, before the run and before any other
-    /// connection is opened.
+    /// Opens the connections of a traffic plan's graph, if it has one, and adds the programs of its ranks to the hosts, before the run and before any other
+    /// connection is opened. `traffic` is the plan's index.
     ///
     /// # Errors
     /// Index of the host that can't open a connection, and the reason.
-    pub fn open(
-        plan: &TrafficPlan,
-        graph: &MessageGraph,
-        hosts: &mut dyn HostSet,
-    ) -> Result<GraphRun, (usize, HostError)> {
+    pub fn open(scenario: &Scenario, traffic: usize, hosts: &mut dyn HostSet) -> Result<GraphRun, (usize, HostError)> {
         let mut run = GraphRun::default();
+        let plan = &scenario.traffic[traffic];
+        let Some(graph) = plan.graph() else { return Ok(run) };
+        let ports = scenario.host_ports();
         for rank in graph.ranks() {
             let host = hosts.host_mut(rank.host as usize);
             run.programs.push(host.add_program(rank.program.clone(), graph.from, graph.until));
@@ -95,14 +96,21 @@ impl GraphRun {
                 }
             }
             for (peer, messages) in of_rank.connections.iter().zip(messages) {
-                let (from, to) = (of_rank.host, graph.ranks()[*peer as usize].host);
-                let flow = plan.connection(&Message { start: graph.from, from, to, size: Bytes::new(1) });
-                let (of_hosts, programs) =
-                    ([from, to].map(|host| host as usize), [run.programs[rank], run.programs[*peer as usize]]);
-                let ends = Connection::open_for_programs(hosts.two_hosts(of_hosts), &flow, programs, messages)
-                    .map_err(|error| (of_hosts[0], error))?;
+                let of_ranks = [of_rank.host, graph.ranks()[*peer as usize].host];
+                let number = HostPorts::connection(traffic as u32, run.connections.len() as u32);
+                let [from, to] = of_ranks.map(|host| host as usize);
+                let of_ports = match scenario.servers.and_then(|plan| plan.number_in_server(from, to)) {
+                    Some(_) => of_ranks,
+                    None => ports.choose(of_ranks, number),
+                };
+                let message = Message { start: graph.from, from: of_ports[0], to: of_ports[1], size: Bytes::new(1) };
+                let (flow, nics) = (plan.connection(&message), of_ports.map(|port| port as usize));
+                let ends = Connection::open(hosts.two_hosts(nics), &flow).map_err(|error| (nics[0], error))?;
+                let programs = [run.programs[rank], run.programs[*peer as usize]];
+                let numbers = of_ports.map(|port| ports.number(port));
+                ends.serve_programs(hosts.two_hosts([from, to]), programs, numbers, messages);
                 let (dscp, in_flight) = (flow.dscp, VecDeque::new());
-                run.connections.push(GraphConnection { hosts: of_hosts, ends, dscp, in_flight });
+                run.connections.push(GraphConnection { hosts: nics, ends, dscp, in_flight });
             }
         }
         Ok(run)

@@ -25,6 +25,10 @@ impl Scenario {
                 PortSet::PORTS_MAX
             ))
         };
+        let of_hosts = || {
+            let port = self.hosts.iter().find(|host| host.first_port.is_some())?;
+            Some(format!("host {} has several ports, which takes virtual time", self.hosts[port.first_port?].name))
+        };
         let of_outages = || self.outages.first().map(|_| "its links are cut in virtual time only".to_owned());
         let of_frames = || {
             let is_real = |host: &HostPlan| host.nic.sizes == FrameSizes::rocev2(host.nic.sizes.payload_max);
@@ -90,6 +94,7 @@ impl Scenario {
             })
         };
         of_ports()
+            .or_else(of_hosts)
             .or_else(of_routes)
             .or_else(of_outages)
             .or_else(of_frames)

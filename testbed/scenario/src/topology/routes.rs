@@ -132,6 +132,11 @@ impl Routes {
         Routes { wiring, hosts: self.hosts.clone(), rows, row_of: self.row_of.clone(), groups: collector.groups }
     }
 
+    /// Routes frames for a host to the port of another.
+    pub(crate) fn replace_end(&mut self, host: usize, other: usize) {
+        self.hosts[host] = self.hosts[other];
+    }
+
     /// Whether a switch anywhere has several ports for a host.
     pub fn have_choices(&self) -> bool {
         self.groups.first.windows(2).any(|ends| ends[1] - ends[0] > 1)

@@ -97,6 +97,7 @@ pub(super) fn outages(scenario: &Scenario, sim: &Sim, reports: &[Report]) -> Out
         reroutes: scenario.routing_delay.is_some(),
         lossless_frames_lost: on_links,
         other_frames_lost: sim.lost_link_down() - on_links,
+        failed_over_frames: sim.failed_over(),
     };
     for (config, report) in scenario.switches.iter().zip(reports) {
         let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));

@@ -57,6 +57,7 @@ fn scenario(fabric: &Fabric, settings: &str) -> Scenario {
             name: host.name.clone(),
             switch: host.at.switch,
             port: host.at.port,
+            first_port: None,
             link_delay: host.delay,
             faults: Default::default(),
             nic,

@@ -73,7 +73,13 @@ fn leaf_spine(messages: Vec<Message>) -> Scenario {
     scenario.flows.clear();
     let (rate, delay) = (BitRate::gbps(10), Span::from_micros(1));
     let switches = scenario.switches.iter().map(|of| SwitchNode { name: of.name.clone(), ports: of.ports.len() });
-    let hosts = scenario.hosts.iter().map(|of| HostNode { name: of.name.clone(), at: of.place(), rate, delay });
+    let hosts = scenario.hosts.iter().map(|of| HostNode {
+        name: of.name.clone(),
+        at: of.place(),
+        rate,
+        delay,
+        first_port: None,
+    });
     let links = scenario.links.iter().map(|of| FabricLink { ends: of.ends, rate, delay, is_up: true });
     let fabric = Fabric { switches: switches.collect(), hosts: hosts.collect(), links: links.collect() };
     scenario.routes = Some(Arc::new(Routes::shortest(&fabric).unwrap()));

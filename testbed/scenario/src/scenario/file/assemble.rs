@@ -26,7 +26,7 @@ use super::topology::HostPart;
 use super::traffic::FlowPart;
 use super::workloads::WorkloadKind;
 use crate::scenario::{
-    CapturePlan, FlowPlan, HostPlan, LinkPlan, RealPlan, RealPorts, Scenario, TrafficPlan, TrafficSource,
+    CapturePlan, FlowPlan, HostPlan, HostPorts, LinkPlan, RealPlan, RealPorts, Scenario, TrafficPlan, TrafficSource,
 };
 use crate::topology::Routes;
 
@@ -55,7 +55,7 @@ pub(super) fn scenario<'p>(
     // A missing host would shift the indices of the others.
     let all_there = hosts.len() == plan.topology.hosts.len();
     let notes = if all_there { receive_limits::slow_down(&build, &mut hosts, diagnostics) } else { Vec::new() };
-    let routing = if all_there { build.routing(diagnostics) } else { None };
+    let routing = if all_there { build.routing(&hosts, diagnostics) } else { None };
     let carried = build.carried(&hosts, routing.as_ref(), diagnostics);
     build.check_digests(&carried, diagnostics);
     (diagnostics.len() == before).then(|| build.scenario(hosts, carried, routing, notes))
@@ -143,6 +143,7 @@ impl<'p> Build<'p> {
             name: host.name.clone(),
             switch: place.switch,
             port: place.port,
+            first_port: host.first_port,
             device: host.device.clone(),
             link_delay: if is_emulated { port.delay } else { Span::ZERO },
             faults: host.faults,
@@ -187,24 +188,29 @@ impl<'p> Build<'p> {
     }
 
     /// Returns the forwarding of the switches; `None` after errors.
-    fn routing(&self, diagnostics: &mut RunDiagnostics) -> Option<Routing<'p>> {
+    fn routing(&self, hosts: &[HostPlan], diagnostics: &mut RunDiagnostics) -> Option<Routing<'p>> {
         if let Some(forwarding) = &self.plan.forwarding {
             return Some(Routing::Static(StaticRouting::new(self, forwarding)));
         }
         let routes = Routes::partial(&routing::fabric(self));
-        self.check_joined(&routes, diagnostics).then_some(Routing::Routes(routes))
+        self.check_joined(&routes, hosts, diagnostics).then_some(Routing::Routes(routes))
     }
 
     /// Checks that a path joins the hosts of each flow, and those that each workload may pair.
-    fn check_joined(&self, routes: &Routes, diagnostics: &mut RunDiagnostics) -> bool {
+    fn check_joined(&self, routes: &Routes, hosts: &[HostPlan], diagnostics: &mut RunDiagnostics) -> bool {
         let mut are_joined = true;
+        let ports = HostPorts::new(hosts, self.plan.ecmp_seed);
+        let are_reached = |from: usize, to: usize| {
+            let pairs = ports.pairs([from, to].map(|host| host as u32));
+            pairs.into_iter().all(|[from, to]| routes.reaches(from as usize, to as usize))
+        };
         let mut refuse = |key: String, (from, to): (usize, usize), traffic: String| {
             are_joined = false;
             let [from, to] = [from, to].map(|host| &self.plan.topology.hosts[host].name);
             let message = format!("no path joins {from} and {to}, between which {traffic}");
             self.refuse(&key, message, "bring a link up, join their switches, or name other hosts", diagnostics);
         };
-        for flow in self.plan.flows.iter().filter(|flow| !routes.reaches(flow.from, flow.to)) {
+        for flow in self.plan.flows.iter().filter(|flow| !are_reached(flow.from, flow.to)) {
             refuse(format!("flows[{}].to", flow.number), (flow.from, flow.to), format!("flow {} goes", flow.name));
         }
         for workload in &self.plan.workloads {
@@ -212,7 +218,7 @@ impl<'p> Build<'p> {
             let reaches = |from: u32, to: u32| {
                 let [from, to] = [from, to].map(|host| host as usize);
                 let in_server = servers.is_some_and(|plan| plan.number_in_server(from, to).is_some());
-                in_server || routes.reaches(from, to)
+                in_server || are_reached(from, to)
             };
             if let Some((from, to)) = workload.kind.apart(reaches) {
                 let (key, does) = match &*workload.kind {
@@ -376,11 +382,13 @@ impl<'p> Build<'p> {
     ) -> Option<FlowPlan> {
         // A queue pair's number identifies the flow and its end.
         let number = |end: usize| QueuePair::new((end << 16 | flow.number) as u32);
-        let network = Network { line: hosts[flow.from].nic.rate, base_rtt };
+        let ports = HostPorts::new(hosts, self.plan.ecmp_seed);
+        let [from, to] = ports.choose([flow.from as u32, flow.to as u32], flow.number as u64).map(|port| port as usize);
+        let network = Network { line: hosts[from].nic.rate, base_rtt };
         let key = format!("flows[{}]", flow.number);
         let config = FlowConfig {
             queue_pair: number(1),
-            peer: hosts[flow.to].nic.peer(number(2)),
+            peer: hosts[to].nic.peer(number(2)),
             class: flow.class,
             dscp,
             operation: RdmaOperation::Write,
@@ -396,7 +404,7 @@ impl<'p> Build<'p> {
             loss_recovery: flow.transport.loss_recovery,
             transport: self.transport(&flow.transport, &key, diagnostics)?,
         };
-        Some(FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config })
+        Some(FlowPlan { name: flow.name.clone(), from, to, config })
     }
 
     /// Checks that switches trust the DSCP: hosts send no VLAN tag, so that only the DSCP carries the class.

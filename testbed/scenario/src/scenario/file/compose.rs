@@ -114,8 +114,8 @@ pub(super) fn attachments<'p>(topology: &'p Topology, real: Option<&RealPorts>) 
     for link in &topology.links {
         (0..2).for_each(|end| all[link.ends[end].switch].push(on_link(link, end)));
     }
-    for host in &topology.hosts {
-        all[host.port.switch].push(on_host(host, real));
+    for (n, host) in topology.hosts.iter().enumerate() {
+        all[host.port.switch].push(on_host(n, host, real));
     }
     for attachments in &mut all {
         attachments.sort_by_key(|attached| (attached.port.place, attached.origin.map_or(0, SourceSpan::offset)));
@@ -135,14 +135,14 @@ fn on_link(link: &LinkPart, end: usize) -> Attachment<'_> {
     }
 }
 
-fn on_host<'p>(host: &'p HostPart, real: Option<&RealPorts>) -> Attachment<'p> {
+fn on_host<'p>(n: usize, host: &'p HostPart, real: Option<&RealPorts>) -> Attachment<'p> {
     let reached = host.real.as_ref().zip(real).map(|(real, ports)| real_port(host, real, ports));
     // An emulated host does not use the switch's end of a real host's cable.
     let of_wire = host.port_device.as_ref().filter(|_| host.device.is_some()).map(Cow::Borrowed);
     Attachment {
         port: &host.port,
         settings: &host.settings,
-        ring: format!("h{}", host.number + 1),
+        ring: format!("h{}", n + 1),
         device: reached.or(of_wire),
         keeps_device: host.device.is_some(),
         is_host: true,

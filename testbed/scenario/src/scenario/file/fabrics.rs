@@ -23,7 +23,7 @@ const KINDS: [(&str, &[&str]); 7] = [
     ("single", &["hosts"]),
     ("dumbbell", &["left", "right", "bottleneck_rate", "bottleneck_delay"]),
     ("ring", &["switches", "hosts", "host_rate", "host_delay"]),
-    ("leaf-spine", &["leaves", "spines", "hosts", "parallel", "host_rate", "host_delay"]),
+    ("leaf-spine", &["leaves", "spines", "hosts", "parallel", "ports", "host_rate", "host_delay"]),
     (
         "clos",
         &[
@@ -32,6 +32,7 @@ const KINDS: [(&str, &[&str]); 7] = [
             "leaves",
             "spines",
             "hosts",
+            "ports",
             "uplinks",
             "host_rate",
             "host_delay",
@@ -47,6 +48,7 @@ const KINDS: [(&str, &[&str]); 7] = [
             "gpus",
             "rails",
             "spines",
+            "ports",
             "oversubscription",
             "parallel",
             "host_rate",
@@ -175,7 +177,7 @@ impl FabricParams<'_, '_> {
             host_cable: host_cable?,
             fabric_link: cable?,
         };
-        Some(shape.fabric())
+        Some(self.join_ports("leaves", shape.leaves, shape.hosts_per_leaf, shape.fabric()))
     }
 
     fn clos(&self) -> Built {
@@ -197,7 +199,7 @@ impl FabricParams<'_, '_> {
             pod_link: cable?,
             spine_link: spine_cable?,
         };
-        Some(shape.fabric())
+        Some(self.join_ports("ToRs of a pod", shape.tors_per_pod, shape.hosts_per_tor, shape.fabric()))
     }
 
     fn rails(&self) -> Built {
@@ -224,16 +226,49 @@ impl FabricParams<'_, '_> {
             (_, true) => self.table.given(parallel).map(|links| RailsUplinks::Parallel(links as usize)),
             _ => given_or(oversubscription, Some(1)).map(|ratio| RailsUplinks::Oversubscription(ratio as u64)),
         };
+        let (ports, gpus, rails) = (self.ports(), gpus?, rails?);
         let shape = Rails {
             servers: servers?,
-            gpus: gpus?,
-            rails: rails?,
+            gpus: gpus * ports,
+            rails: rails * ports,
             spines: spines?,
             uplinks: uplinks?,
             host_cable: host_cable?,
             fabric_link: cable?,
         };
-        Some(shape.fabric())
+        Some(shape.fabric().map(|mut fabric| {
+            // GPU g on switch g mod R, of a fabric of R = ports x rails: port k is on switch k x rails + rail.
+            let place = |nic: usize| {
+                let (group, switch) = (nic / shape.rails, nic % shape.rails);
+                (group * rails + switch % rails, switch / rails)
+            };
+            fabric.join_ports(place);
+            fabric
+        }))
+    }
+
+    /// Returns the number of ports of each host.
+    fn ports(&self) -> usize {
+        self.table.get(&topology::PORTS) as usize
+    }
+
+    /// Makes the hosts of several switches the ports of one switch's number of hosts. Of `switches` of a pod, each has `hosts`.
+    fn join_ports(
+        &self,
+        what: &'static str,
+        switches: usize,
+        hosts: usize,
+        fabric: Result<Fabric, TopologyError>,
+    ) -> Result<Fabric, TopologyError> {
+        let (mut fabric, ports) = (fabric?, self.ports());
+        if !switches.is_multiple_of(ports) {
+            return Err(TopologyError::Ports { what, switches, ports });
+        }
+        fabric.join_ports(|port| {
+            let (switch, number) = (port / hosts, port % hosts);
+            (switch / ports * hosts + number, switch % ports)
+        });
+        Ok(fabric)
     }
 
     fn fat_tree(&self) -> Built {
@@ -338,6 +373,7 @@ fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
         number,
         name: host.name.clone(),
         port: port(host.at),
+        first_port: host.first_port,
         settings: settings(host.cable()),
         mtu: nic.mtu,
         has_own_mtu: false,

@@ -20,7 +20,7 @@ pub(super) struct HostNames<'t> {
 impl<'t> HostNames<'t> {
     pub(super) fn new(root: &Table<'_>, topology: &'t Topology) -> HostNames<'t> {
         HostNames {
-            by_name: topology.hosts.iter().zip(0..).map(|(host, number)| (host.name.as_str(), number)).collect(),
+            by_name: topology.host_names().into_iter().zip(0..).collect(),
             are_known: root.doc().sound(&["topology", "hosts"]),
         }
     }

@@ -347,6 +347,13 @@ pub(super) mod topology {
     pub(crate) const RIGHT: Key<u64> = count("right", 1, "`dumbbell`: hosts on S1.");
     pub(crate) const PARALLEL: Key<u64> =
         count("parallel", 1, "`leaf-spine`, `rails`: links from each leaf or rail to each spine.").or("1");
+    pub(crate) const PORTS: Key<u64> = Key::<u64>::integer(
+        "ports",
+        1..=8,
+        "`leaf-spine`, `clos`, `rails`: ports of each host, on as many leaves, ToRs, or switches of its rail. R0 and on have \
+         the first ports of all rails, then come the second ones.",
+    )
+    .or("1");
     pub(crate) const UPLINKS: Key<Uplinks> = Key::choice(
         "uplinks",
         &[("every", Uplinks::Every), ("planes", Uplinks::Planes)],
@@ -411,6 +418,7 @@ pub(super) mod topology {
         &LEFT,
         &RIGHT,
         &PARALLEL,
+        &PORTS,
         &UPLINKS,
         &RATE,
         &DELAY,
@@ -468,7 +476,13 @@ pub(super) mod nodes {
     ];
 
     const HOST_NAME: Key<()> = Key::other("name", "name", "Name of the host.").or_else("required");
-    const PORT: Key<()> = Key::other("port", "port", "Port of the host's switch: `\"S1.h1\"`.").or_else("required");
+    const PORT: Key<()> =
+        Key::other("port", "port", "Port of the host's switch: `\"S1.h1\"`.").or_else("required, or `ports`");
+    const PORTS: Key<()> = Key::other(
+        "ports",
+        "ports",
+        "For a host with [several ports](SCENARIOS.md#topology), in place of `port`: `[\"L0.h1\", \"L1.h1\"]`.",
+    );
     const MTU: Key<()> =
         Key::other("mtu", "as in `[nic]`", "Payload of a full frame of this host.").or_else("that of `[nic]`");
     const DEVICE: Key<()> = Key::other(
@@ -492,6 +506,7 @@ pub(super) mod nodes {
     pub(super) const HOST: Keys = &[
         &HOST_NAME,
         &PORT,
+        &PORTS,
         &own_port::RATE,
         &own_port::DELAY,
         &own_port::HEADROOM,

@@ -47,12 +47,18 @@ impl MessageInputs {
                 rate: host.nic.rate,
                 framing: plan.nic.framing(&host.nic.sizes, transport, plan.link_overhead),
             };
+            let mut links: Vec<HostLink> = scenario.hosts.iter().map(link).collect();
+            let ports = scenario.host_ports();
+            for host in ports.hosts() {
+                let rates = ports.ports(host).map(|port| links[port as usize].rate.as_bps());
+                links[host as usize].rate = BitRate::bps(rates.sum());
+            }
             WorkloadInputs {
                 number: workload.number,
                 name: workload.name.clone(),
                 seed: workload.seed,
                 kind: workload.kind.clone(),
-                links: scenario.hosts.iter().map(link).collect(),
+                links,
             }
         };
         MessageInputs(plan.workloads.iter().map(terms).collect())

@@ -194,6 +194,13 @@ fn forwarding(
 ) -> Option<StaticForwarding> {
     let is_static = scenario.given(&keys::FORWARDING);
     if is_static.unwrap_or(!topology.is_fabric) {
+        if let Some(port) = topology.hosts.iter().find(|host| host.first_port.is_some()) {
+            let message = "a host with several ports takes routes, but `forwarding` is \"static\"";
+            let problem = Problem::new(message, "write forwarding = \"ecmp\" in [scenario]");
+            let key =
+                if topology.is_fabric { "topology.ports".to_owned() } else { format!("hosts[{}].ports", port.number) };
+            root.doc().note(problem.with_label(key, ""));
+        }
         return Some(StaticForwarding::read(root, topology, flows));
     }
     let given = if scenario.has("forwarding") { "" } else { ", as it is by default with [topology]" };

@@ -23,7 +23,14 @@ pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], diagnostics: 
     for slow in &build.plan.slow_receivers {
         let mut note = None;
         for host in &slow.hosts {
+            let several = hosts.iter().any(|port| port.first_port == Some(*host as usize));
             let plan = &mut hosts[*host as usize];
+            if several {
+                let message = format!("host {} has several ports, whose buffers are not modelled", plan.name);
+                let key = format!("slow_receivers[{}].rate", slow.number);
+                build.refuse(&key, message, "name hosts with one port".to_owned(), diagnostics);
+                break;
+            }
             match slow.limit(build, plan) {
                 Ok((limit, warning)) => {
                     plan.nic.receive = Some(limit);

@@ -37,7 +37,7 @@ pub(super) fn fabric(build: &Build<'_>) -> Fabric {
     let hosts = topology.hosts.iter().map(|host| {
         let at = build.place(&host.port);
         let LinkSpec { rate, delay } = cable(build, at, at);
-        HostNode { name: host.name.clone(), at, rate, delay }
+        HostNode { name: host.name.clone(), at, rate, delay, first_port: host.first_port }
     });
     Fabric {
         links: links.collect(),

@@ -14,8 +14,10 @@ use super::reading::{name, position, refuse_duplicates, refuse_unnamed, require}
 use super::{faults, host_backend};
 use crate::link::FaultPlan;
 use crate::scenario::{RealHost, ServerPlan};
-use crate::topology::PORTS_MAX;
+use crate::topology::{PORTS_MAX, port_name};
 
+/// Ports of a host, in fixes.
+const PORTS: &str = "\"L0.h1\", \"L1.h1\"";
 /// Maximum MTU of a switch; its devices' maxima are checked with its file.
 const MTU_MAX: u64 = 16_000;
 
@@ -61,6 +63,8 @@ pub(super) struct HostPart {
     pub number: usize,
     pub name: String,
     pub port: PortName,
+    /// Index of the host if this is a further port of it, which comes after all hosts.
+    pub first_port: Option<usize>,
     /// Settings of the port.
     pub settings: Arc<ConfigTable>,
     /// Payload of a full frame, and whether the host sets it itself.
@@ -95,14 +99,35 @@ impl Topology {
         }
         let tables = root.tables("hosts", "hosts");
         let first_host = topology.links.len();
-        let mut names = Vec::new();
+        let (mut names, mut further) = (Vec::new(), Vec::new());
         for (number, table) in tables.iter().enumerate() {
             let name = name(table, "a host", "H1");
             let draw = FaultDraw { end, seed: seed_of(seed, first_host + number) };
-            topology.hosts.extend(host(table, number, name.as_deref(), &topology.switches, &mut taken, nic, draw));
+            let ports = further_ports(table, &topology.switches, &mut taken);
+            if let Some(host) = host(table, number, name.as_deref(), &topology.switches, &mut taken, nic, draw) {
+                further.extend(ports.into_iter().zip(1..).map(|(port, n)| HostPart {
+                    name: port_name(&host.name, n),
+                    port,
+                    first_port: Some(topology.hosts.len()),
+                    settings: host.settings.clone(),
+                    device: None,
+                    port_device: None,
+                    real: None,
+                    origin: host.origin.clone(),
+                    ..host
+                }));
+                topology.hosts.push(host);
+            }
             names.push(name);
         }
         refuse_duplicates(&tables, "hosts", names.iter().map(Option::as_deref));
+        for port in &further {
+            if let Some(host) = topology.hosts.iter().find(|host| host.name == port.name) {
+                let message = format!("\"{}\" names a further port of another host", host.name);
+                tables[host.number].refuse("name", message, "give the host another name");
+            }
+        }
+        topology.hosts.extend(further);
         topology.check_counts(root);
         topology
     }
@@ -131,7 +156,7 @@ impl Topology {
     }
 
     pub(super) fn host_names(&self) -> Vec<&str> {
-        self.hosts.iter().map(|host| host.name.as_str()).collect()
+        self.hosts.iter().filter(|host| host.first_port.is_none()).map(|host| host.name.as_str()).collect()
     }
 
     /// Returns a port's name in the file.
@@ -269,11 +294,16 @@ fn host(
     nic: &Nic,
     draw: FaultDraw,
 ) -> Option<HostPart> {
-    require(table, "port", "a host", "port = \"S1.h1\"");
-    let text = table.string("port", "S1.h1");
-    let port = text.and_then(|text| port_named(table, "port", text, switches));
+    let (key, text) = match table.has("ports") {
+        true => ("ports[0]", table.strings("ports", PORTS).and_then(|ports| ports.first().copied())),
+        false => {
+            require(table, "port", "a host", "port = \"S1.h1\"");
+            ("port", table.string("port", "S1.h1"))
+        }
+    };
+    let port = text.and_then(|text| port_named(table, key, text, switches));
     if let Some(port) = &port {
-        take(table, "port", shown(switches, port), taken);
+        take(table, key, shown(switches, port), taken);
     }
     let toward = [name.unwrap_or(""), text.unwrap_or("")];
     let faults = faults::read(table, "hosts.faults", [&toward[..1], &toward[1..]], draw.end, draw.seed);
@@ -308,6 +338,7 @@ fn host(
         number,
         name: name?.to_owned(),
         port: port?,
+        first_port: None,
         settings: ConfigTable::from_table(table).take_keys(names_of(OF_PORT)).into(),
         mtu: mtu.unwrap_or(nic.mtu),
         has_own_mtu: mtu.is_some(),
@@ -317,6 +348,30 @@ fn host(
         faults,
         origin: SourceSpan::of_table(table),
     })
+}
+
+/// Reads the ports of a host after its first.
+fn further_ports(table: &Table<'_>, switches: &[SwitchPart], taken: &mut Vec<(String, String)>) -> Vec<PortName> {
+    let Some(names) = table.strings("ports", PORTS) else { return Vec::new() };
+    if names.is_empty() {
+        table.refuse("ports", "the list is empty", format!("write ports = [{PORTS}]"));
+    }
+    for key in ["port", "faults", "device", "port_device", "backend"] {
+        if table.has(key) {
+            let message = format!("`{key}` is of a host with one port, and this one has `ports`");
+            let problem = Problem::new(message, format!("take `{key}` or `ports` out"));
+            let problem = problem.with_key_label(table.key_path(key), "");
+            table.doc().note(problem.with_key_label(table.key_path("ports"), "the ports"));
+        }
+    }
+    let mut ports = Vec::new();
+    for (n, name) in names.into_iter().enumerate().skip(1) {
+        let key = format!("ports[{n}]");
+        let Some(port) = port_named(table, &key, name, switches) else { continue };
+        take(table, &key, shown(switches, &port), taken);
+        ports.push(port);
+    }
+    ports
 }
 
 /// Reads a device: checked, and as written.

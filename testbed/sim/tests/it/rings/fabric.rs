@@ -128,6 +128,7 @@ impl Fabric {
             name: format!("H{}", n + 1),
             switch: *switch,
             port,
+            first_port: None,
             link_delay: joint.delay,
             faults: joint.faults,
             nic,

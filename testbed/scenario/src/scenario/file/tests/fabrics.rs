@@ -78,7 +78,7 @@ fn switches_learn_of_outages_after_the_routing_delay() {
     };
     let us = |us| Time::ZERO + Span::from_micros(us);
     let never = scenario("").reroutings();
-    assert_eq!((never.at, never.sets), (Vec::new(), vec![Vec::<usize>::new()]));
+    assert_eq!((never.at, never.sets), (Vec::new(), vec![Vec::new()]));
     assert_eq!(scenario("routing_delay = \"none\"").reroutings().at, []);
     let known = scenario("routing_delay = \"30us\"").reroutings();
     // A host's link has no alternative path.
@@ -484,4 +484,78 @@ fn load_balancing_and_loss_recovery_are_read_and_doubtful_pairs_noted() {
         let errors = parse(Path::new("test.toml"), &text(switch, nic, "")).expect_err(wrong).to_string();
         assert!(errors.contains(wrong), "{errors}");
     }
+}
+
+/// Names of the first switches' ports, and the hosts.
+fn ports(scenario: &Scenario, switches: usize) -> (Vec<String>, Vec<&str>) {
+    let of_switch = |switch: &weir_config::SwitchConfig| {
+        let names = switch.ports.iter().map(|port| port.name.as_str());
+        format!("{}: {}", switch.name, names.collect::<Vec<_>>().join(" "))
+    };
+    let hosts = scenario.hosts.iter().map(|host| host.name.as_str()).collect();
+    (scenario.switches[..switches].iter().map(of_switch).collect(), hosts)
+}
+
+#[test]
+fn a_host_has_ports_on_switches_of_their_own() {
+    let rest = "rate = \"100Gbps\"\ndelay = \"2us\"\nports = 2\n";
+    let leaves = format!("kind = \"leaf-spine\"\nleaves = 4\nspines = 1\nhosts = 2\n{rest}");
+    let list = "[[workloads]]\nkind = \"poisson\"\nclass = 3\nsizes = \"1MB\"\nload = 0.5\n";
+    let scenario = one(&leaves, list);
+    let expected = ["L0: H0 H1 to-S0", "L1: H0-2 H1-2 to-S0", "L2: H2 H3 to-S0", "L3: H2-2 H3-2 to-S0"];
+    let hosts = ["H0", "H1", "H2", "H3", "H0-2", "H1-2", "H2-2", "H3-2"];
+    assert_eq!(ports(&scenario, 4), (expected.map(str::to_owned).into(), hosts.into()));
+    assert_eq!((scenario.host_count(), scenario.host_name(6)), (4, "H2"));
+    let senders: BTreeSet<u32> = scenario.traffic[0].messages().iter().map(|message| message.from).collect();
+    assert_eq!(senders, (0..4).collect(), "workloads are of hosts");
+    // Half of both ports' 200 Gb/s for 1 ms, at 1,024 B a frame.
+    let count = scenario.traffic[0].messages().len();
+    assert!((30..70).contains(&count), "{count}");
+    let refusal = scenario.needs_virtual_time().unwrap();
+    assert_eq!(refusal, "host H0 has several ports, which takes virtual time");
+
+    let clos = format!("kind = \"clos\"\npods = 2\ntors = 2\nleaves = 1\nspines = 1\nhosts = 1\n{rest}");
+    let expected = ["T0: H0 to-L0", "T1: H0-2 to-L0", "T2: H1 to-L1", "T3: H1-2 to-L1"];
+    assert_eq!(ports(&one(&clos, ""), 4).0, expected);
+
+    let rails = format!("kind = \"rails\"\nservers = 2\ngpus = 4\nrails = 2\nspines = 4\n{rest}");
+    let expected = ["R0: H0 H2 H4 H6", "R1: H1 H3 H5 H7", "R2: H0-2 H2-2 H4-2 H6-2", "R3: H1-2 H3-2 H5-2 H7-2"];
+    let scenario = one(&rails, "");
+    let (names, _) = ports(&scenario, 4);
+    let is_so = |(name, expected): (&String, &str)| name.starts_with(&format!("{expected} to-S0"));
+    assert!(names.iter().zip(expected).all(is_so), "{names:?}");
+    assert_eq!(scenario.hosts[10].first_port, Some(2));
+}
+
+#[test]
+fn hosts_list_their_ports() {
+    let text = "scenario.end = \"1ms\"\nscenario.forwarding = \"ecmp\"\nscenario.routing_delay = \"10us\"\n\
+                switch.port.rate = \"10Gbps\"\n[[switches]]\nname = \"L0\"\n[[switches]]\nname = \"L1\"\n\
+                [[links]]\nends = [\"L0.up\", \"L1.up\"]\n\
+                [[hosts]]\nname = \"H1\"\nports = [\"L0.a\", \"L1.a\"]\n[[hosts]]\nname = \"H2\"\nport = \"L1.b\"\n\
+                [[hosts]]\nname = \"H3\"\nports = [\"L1.c\", \"L0.c\", \"L0.d\"]\n\
+                [[outages]]\nlink = [\"H3\", \"L0\"]\nat = \"100us\"\nuntil = \"200us\"\n\
+                [[outages]]\nlink = [\"H2\", \"L1\"]\nat = \"100us\"\n[switch.classes]\npreset = \"roce\"\n\
+                [[flows]]\nfrom = \"H1\"\nto = \"H3\"\nclass = 3\n[[flows]]\nfrom = \"H3\"\nto = \"H2\"\nclass = 3\n";
+    let scenario = good(text).remove(0).scenario;
+    assert_eq!(scenario.check(), Ok(()));
+    let names: Vec<&str> = scenario.hosts.iter().map(|host| host.name.as_str()).collect();
+    assert_eq!(names, ["H1", "H2", "H3", "H1-2", "H3-2", "H3-3"]);
+    let ends: Vec<_> =
+        scenario.flows.iter().map(|flow| [flow.from, flow.to].map(|port| scenario.host_name(port))).collect();
+    assert_eq!(ends, [["H1", "H3"], ["H3", "H2"]]);
+    // Both links of H3 to L0, but not the only one of H2, which has no other.
+    let reroutings = scenario.reroutings();
+    assert_eq!(reroutings.sets, [vec![], vec![LinkRef::ToHost(4), LinkRef::ToHost(5)]]);
+    let place = |switch: usize, port: &str| {
+        scenario.switches[switch].ports.iter().position(|other| other.name == port).unwrap() as u16
+    };
+    let around = scenario.routes_around(&reroutings.sets[1]);
+    for port in [2, 4, 5] {
+        assert_eq!(
+            (around.ports(0, port), around.ports(1, port)),
+            ([place(0, "up")].as_slice(), [place(1, "c")].as_slice())
+        );
+    }
+    assert_eq!(around.ports(0, 0), [place(0, "a")]);
 }
