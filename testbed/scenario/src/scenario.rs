@@ -417,7 +417,7 @@ impl Scenario {
 
     /// Returns the ports of the hosts that have several.
     pub fn host_ports(&self) -> HostPorts {
-        HostPorts::new(&self.hosts, self.ecmp_seed)
+        HostPorts::new(&self.hosts, self.routes.as_ref(), self.ecmp_seed)
     }
 
     /// Returns the flows that begin or end at a host.

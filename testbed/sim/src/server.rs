@@ -85,10 +85,12 @@ fn receive(members: &mut [SimHost], port: usize, now: Time, frame: Frame, networ
 /// Sends by a port where possible: frames of its own, and those of others whose link is down, in turn.
 fn send_in_turn(members: &mut [SimHost], port: usize, now: Time, network: &mut Network) {
     let last = place(members, port).last_sender;
-    let is_due = |member: &usize| members[*member].own_wakeup <= now && port_in_use(members, *member) == port;
-    let mut turns: Vec<usize> = siblings(members, port).filter(is_due).collect();
-    turns.sort_by_key(|member| (*member <= last, *member));
-    for member in turns {
+    let [next, others] =
+        [true, false].map(|is_next| siblings(members, port).filter(move |member| (*member > last) == is_next));
+    for member in next.chain(others) {
+        if members[member].own_wakeup > now || port_in_use(members, member) != port {
+            continue;
+        }
         let before = members[port].frames[0];
         members[member].own_wakeup = at_port(members, member, port, now, |host| host.send(now, network));
         let sent = members[port].frames[0] - before;

@@ -54,7 +54,8 @@ pub(super) fn description(topology: &Topology) -> String {
         1 => format!("one {one}"),
         n => format!("{} {several}", crate::table::count(n as u64)),
     };
-    let mut parts = vec![of(topology.switches.len(), "switch", "switches"), of(topology.hosts.len(), "host", "hosts")];
+    let hosts: BTreeSet<&str> = topology.hosts.iter().map(|host| host.name.as_str()).collect();
+    let mut parts = vec![of(topology.switches.len(), "switch", "switches"), of(hosts.len(), "host", "hosts")];
     if !topology.links.is_empty() {
         parts.push(of(topology.links.len(), "link between switches", "links between switches"));
     }

@@ -73,6 +73,7 @@ impl Pair {
             faults: [if n == 0 { self.faults[1] } else { FaultPlan::default() }, FaultPlan::default()],
             nic: HostConfig::new(MacAddr([2, 0, 0, 0, 0, n as u8]), Ipv4Addr::new(10, 0, 0, n as u8 + 1), rate),
             device: (self.cabled && n == 1).then(|| Device::Ring("s1p0".to_owned())),
+            first_port: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use weir_nic::host::{TelemetryMode, Transport};
 use weir_scenario::topology::{Framing, LinkSpec, PathDelay, delivery, ideal_fct};
-use weir_scenario::{LinkPeer, PortRef, Scenario};
+use weir_scenario::{HostPorts, LinkPeer, PortRef, Scenario};
 use weir_units::{Bytes, MacAddr, Span};
 
 /// Paths of a scenario's messages.
@@ -11,6 +11,7 @@ use weir_units::{Bytes, MacAddr, Span};
 #[derive(Debug)]
 pub struct IdealPaths<'a> {
     scenario: &'a Scenario,
+    ports: HostPorts,
     /// Far end of each port's link, by switch and port.
     peers: Vec<Vec<Option<LinkPeer>>>,
     /// Rate and delay of each port's link, by switch and port; `None` without a link or a rate.
@@ -26,6 +27,7 @@ impl<'a> IdealPaths<'a> {
         let ports = || scenario.switches.iter().map(|switch| switch.ports.len());
         let mut paths = IdealPaths {
             scenario,
+            ports: scenario.host_ports(),
             peers: ports().map(|ports| vec![None; ports]).collect(),
             links: ports().map(|ports| vec![None; ports]).collect(),
         };
@@ -49,11 +51,12 @@ impl<'a> IdealPaths<'a> {
     /// frames carry `stamps`.
     pub fn ideal_fct(
         &self,
-        [from, to]: [usize; 2],
+        ends: [usize; 2],
         size: Bytes,
         transport: &Transport,
         stamps: TelemetryMode,
     ) -> Option<Span> {
+        let [from, to] = self.ports.choose(ends.map(|host| host as u32), 0).map(|port| port as usize);
         let (there, back) = (self.path_delay(from, to)?, self.path_delay(to, from)?);
         Some(ideal_fct(&there, &back, size, &self.framing(from, transport, stamps)))
     }

@@ -12,7 +12,7 @@ use weir_units::Time;
 pub struct Topology {
     /// Names of the switches.
     pub switches: Vec<String>,
-    /// Hosts.
+    /// Hosts, each once for each of its ports.
     pub hosts: Vec<HostPlace>,
     /// Links between switches.
     pub links: Vec<SwitchLink>,
@@ -93,7 +93,7 @@ impl Topology {
         let hosts = scenario.hosts.iter().enumerate().map(|(n, host)| {
             let at = port_name(host.place());
             HostPlace {
-                name: host.name.clone(),
+                name: scenario.host_name(n).to_owned(),
                 rate_bps: host.nic.rate.as_bps(),
                 delay_ns: host.link_delay.as_nanos(),
                 copies: copies.get(&(host.switch, at.port.as_str())).copied().unwrap_or(0),

@@ -245,19 +245,27 @@ impl Simulator {
     }
 }
 
-/// Turns each further link of a host into a host of its own, and leaves out idle ones for which a switch has no port. Returns the number
-/// left out.
+/// Turns each further link of a host into a port or a host of its own, and leaves out idle ones for which a switch has no port. Returns the
+/// number left out.
 fn fit_hosts(
     file: &str,
     topology: &mut Topology,
     flows: Option<&mut FlowList>,
     report: &mut ImportReport,
 ) -> Result<usize, ImportErrors> {
-    let several = topology.part_nics();
+    let [with_ports, several] = topology.part_nics();
+    if with_ports > 0 {
+        let text = format!(
+            "{} with several equal links, its ports: a hash chooses those of a flow; in the simulator one chooses the sender's, and the ways \
+             through the fabric the receiver's",
+            count(with_ports, "host")
+        );
+        report.approximated.push(ImportNote::for_file(file, text));
+    }
     if several > 0 {
         let text = format!(
-            "{} with several links: each link is a host of its own, H5 and H5-2, and a flow is given a joined pair of them, at one switch \
-             if there is one, by its number; in the simulator a hash chooses the sender's, and the ways through the fabric the receiver's",
+            "{} with several links that differ or lose frames: each kind is a host of its own, H5 and H5-2, and a flow is given a joined pair of \
+             them, at one switch if there is one, by its number",
             count(several, "host")
         );
         report.approximated.push(ImportNote::for_file(file, text));
@@ -272,8 +280,13 @@ fn fit_hosts(
     for (n, flow) in (0u64..).zip(&mut list.flows) {
         let [senders, receivers] = [flow.from, flow.to].map(|host| topology.nics_of(host));
         let all = senders.iter().flat_map(|from| receivers.iter().map(move |to| (*from, *to)));
-        let joined: Vec<(u32, u32)> = all.filter(|(from, to)| parts[*from as usize] == parts[*to as usize]).collect();
-        let is_near = |(from, to): &&(u32, u32)| switch_of.get(from) == switch_of.get(to);
+        let meet = |(from, to): (u32, u32), is_one: &dyn Fn(u32, u32) -> bool| {
+            let [from, to] = [from, to].map(|host| topology.ports_of(host));
+            from.iter().any(|one| to.iter().any(|other| is_one(*one, *other)))
+        };
+        let in_part = |one: u32, other: u32| parts[one as usize] == parts[other as usize];
+        let joined: Vec<(u32, u32)> = all.filter(|pair| meet(*pair, &in_part)).collect();
+        let is_near = |pair: &&(u32, u32)| meet(**pair, &|one, other| switch_of.get(&one) == switch_of.get(&other));
         let near: Vec<(u32, u32)> = joined.iter().filter(is_near).copied().collect();
         let pairs = if near.is_empty() { joined } else { near };
         match pairs.len() as u64 {

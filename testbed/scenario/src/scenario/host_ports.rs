@@ -1,10 +1,12 @@
 //! Hosts with several NIC ports, each on a link of its own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_units::SplitMix64;
 
 use super::HostPlan;
+use crate::topology::Routes;
 
 /// Ports of hosts, by their indices in a scenario's hosts: a host's first port has the host's own.
 #[derive(Clone, Debug)]
@@ -13,21 +15,18 @@ pub struct HostPorts {
     further: BTreeMap<u32, Vec<u32>>,
     /// Host of each further port.
     hosts: BTreeMap<u32, u32>,
-    /// Switch of each port; empty if no host has several.
-    switches: Box<[usize]>,
+    routes: Option<Arc<Routes>>,
     seed: u32,
 }
 
 impl HostPorts {
-    /// Reads the ports of the hosts; `seed` is that of ECMP.
-    pub(crate) fn new(hosts: &[HostPlan], seed: u32) -> HostPorts {
-        let switches = hosts.iter().map(|host| host.switch);
+    /// Reads the ports of the hosts; `seed` is that of ECMP. Hosts with several ports have routes.
+    pub(crate) fn new(hosts: &[HostPlan], routes: Option<&Arc<Routes>>, seed: u32) -> HostPorts {
         let host = |(port, plan): (u32, &HostPlan)| Some((port, plan.first_port? as u32));
         let hosts: BTreeMap<u32, u32> = (0..).zip(hosts).filter_map(host).collect();
         let mut further: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         hosts.iter().for_each(|(port, host)| further.entry(*host).or_default().push(*port));
-        let switches = if further.is_empty() { Box::default() } else { switches.collect() };
-        HostPorts { further, hosts, switches, seed }
+        HostPorts { further, hosts, routes: routes.cloned(), seed }
     }
 
     /// Returns the hosts that have several ports.
@@ -55,35 +54,25 @@ impl HostPorts {
         self.ports(self.host(port)).position(|other| other == port).expect("a host has its ports")
     }
 
-    /// Chooses the ports of a connection between two hosts by the connection's hash: ports at one switch if there are any, else ports
-    /// of the same number, if both hosts have as many.
+    /// Chooses the ports of a connection between two hosts by the connection's hash, among those with the fewest links between them.
     pub fn choose(&self, ends: [u32; 2], connection: u64) -> [u32; 2] {
-        if self.further.is_empty() {
-            return ends;
-        }
-        let hash = SplitMix64::mix(SplitMix64::mix(u64::from(self.seed) + 1) ^ connection);
-        let pairs = self.pairs(ends);
-        pairs[(hash % pairs.len() as u64) as usize]
-    }
-
-    /// Returns the pairs of ports that connections between two hosts may have.
-    pub(crate) fn pairs(&self, [from, to]: [u32; 2]) -> Vec<[u32; 2]> {
-        if self.further.is_empty() {
-            return vec![[from, to]];
-        }
-        let all = self.ports(from).flat_map(|one| self.ports(to).map(move |other| [one, other]));
-        let near: Vec<[u32; 2]> =
-            all.filter(|ports| self.switches[ports[0] as usize] == self.switches[ports[1] as usize]).collect();
-        if !near.is_empty() {
-            return near;
-        }
-        let most = self.count(from).max(self.count(to));
-        self.ports(from).cycle().zip(self.ports(to).cycle()).take(most).map(<[u32; 2]>::from).collect()
+        let Some(routes) = self.routes.as_ref().filter(|_| !self.further.is_empty()) else { return ends };
+        let all = self.ports(ends[0]).flat_map(|from| self.ports(ends[1]).map(move |to| [from, to]));
+        let links = |ports: [u32; 2]| {
+            let [from, to] = ports.map(|port| port as usize);
+            routes.reaches(from, to).then(|| (routes.hops(from, to), ports))
+        };
+        let mut pairs: Vec<(usize, [u32; 2])> = all.filter_map(links).collect();
+        let fewest = pairs.iter().map(|(links, _)| *links).min();
+        pairs.retain(|(links, _)| Some(*links) == fewest);
+        let hash = SplitMix64::mix(u64::from(self.seed) << 48 ^ connection);
+        let chosen = hash.checked_rem(pairs.len() as u64).map(|number| pairs[number as usize].1);
+        chosen.expect("connected hosts have a path")
     }
 
     /// Returns the hash of a connection of a traffic, by which it takes ports of its hosts.
     pub fn connection(traffic: u32, connection: u32) -> u64 {
-        u64::from(traffic + 1) << 32 | u64::from(connection)
+        u64::from(traffic) << 32 | u64::from(connection)
     }
 
     fn further_ports(&self, host: u32) -> &[u32] {

@@ -113,6 +113,12 @@ impl Routes {
         self.row(self.hosts[to].switch).links[self.hosts[from].switch] != FAR
     }
 
+    /// Returns the part of the fabric that a host is in: a number that hosts with a path to each other have in common.
+    pub(crate) fn part(&self, host: usize) -> usize {
+        let switch = self.hosts[host].switch;
+        self.rows.iter().position(|row| row.links[switch] != FAR).expect("a host's own switch has a row")
+    }
+
     /// Returns the shortest paths while these links, given by the ports at their ends, are cut too. A switch that can't reach a host then
     /// keeps its ports: its frames end at the cut link.
     pub fn around(&self, cut: &[[PortRef; 2]]) -> Routes {

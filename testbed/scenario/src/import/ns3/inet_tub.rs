@@ -7,7 +7,7 @@ use super::arguments::{Algorithm, Arguments, RdmaCc, Traffic};
 use super::config::Config;
 use super::control::CongestionPreset;
 use super::round_trips::RoundTrips;
-use super::topology::Topology;
+use super::topology::{Link, Topology};
 use super::workloads::{Pattern, Workload, WorkloadTraffic};
 use super::{Options, count};
 use crate::import::document::{exact_size, exact_span, quoted, share};
@@ -214,7 +214,8 @@ impl Racks {
             return Err(wrong("racks are two or more of as many hosts each, below spines"));
         }
         let size = all.len() / tors;
-        let uplinks = (topology.links.len() - all.len()) / (tors * spines);
+        let is_uplink = |link: &&Link| link.ends.iter().all(|node| topology.is_switch(*node));
+        let uplinks = topology.links.iter().filter(is_uplink).count() / (tors * spines);
         let up = fabric.as_bps() as u128 * (spines * uplinks) as u128;
         if up == 0 {
             return Err(wrong("ToRs have no links to spines"));

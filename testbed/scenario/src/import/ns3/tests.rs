@@ -6,6 +6,7 @@ use weir_units::{Span, Time};
 use super::detect::detect;
 use super::*;
 use crate::import::ImportError;
+use crate::{LinkRef, Scenario};
 
 const LINKS: &str = "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n";
 
@@ -99,21 +100,65 @@ fn a_switch_with_too_many_ports_is_named() {
     assert!(imported.scenario.contains("size = \"452943236B\""), "{}", imported.scenario);
 }
 
+/// Parses the scenario of an import, with its files.
+fn run_of(imported: &ImportedScenario) -> Scenario {
+    let folder = tempfile::tempdir().unwrap();
+    imported.files.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
+    let runs = crate::file::parse(&folder.path().join("x.toml"), &imported.scenario);
+    runs.unwrap_or_else(|errors| panic!("{errors}")).remove(0).scenario
+}
+
 #[test]
-fn each_link_of_a_host_is_a_host() {
+fn links_of_a_host_are_its_ports() {
+    // The links of host 1 are in another order.
     let topology =
-        "4 2 5\n2 3\n0 2 25Gbps 1us 0\n0 3 25Gbps 1us 0\n1 2 25Gbps 1us 0\n1 3 25Gbps 1us 0\n2 3 100Gbps 1us 0\n";
+        "4 2 5\n2 3\n0 2 25Gbps 1us 0\n0 3 25Gbps 1us 0\n1 3 25Gbps 1us 0\n1 2 25Gbps 1us 0\n2 3 100Gbps 1us 0\n";
     let flows: String = (0..64).map(|n| format!("0 1 3 100 {} 2\n", 1_000 + 7 * n)).collect();
-    let imported = with(topology, "CC_MODE 3\n", &format!("64\n{flows}")).unwrap();
-    for line in ["name = \"H0\"", "name = \"H0-2\"", "port = \"S3.H1-2\"", "base_rtt = \"4640ns\""] {
+    let imported = with(topology, "CC_MODE 3\nLINK_DOWN 1000 1 3\n", &format!("64\n{flows}")).unwrap();
+    for line in [
+        "name = \"H0\"",
+        "ports = [\"S2.H0\", \"S3.H0-2\"]",
+        "ports = [\"S3.H1\", \"S2.H1-2\"]",
+        "base_rtt = \"4640ns\"",
+    ] {
         assert!(imported.scenario.lines().any(|other| other == line), "{line} is not in {}", imported.scenario);
     }
     let csv = std::str::from_utf8(&imported.files[0].1).unwrap();
-    // The others are no shortest paths, which the simulator's flows take.
-    for (pair, counts) in [(",H0,H1,", 16..=48), (",H0-2,H1-2,", 16..=48), (",H0,H1-2,", 0..=0), (",H0-2,H1,", 0..=0)] {
-        let count = csv.matches(pair).count();
-        assert!(counts.contains(&count), "{pair}: {count} of 64");
-    }
+    assert_eq!(csv.matches(",H0,H1,").count(), 64);
+    let scenario = run_of(&imported);
+    assert_eq!((scenario.hosts.len(), scenario.host_count()), (4, 2));
+    // Ports at one switch, as shortest paths, which the simulator's flows take.
+    let pairs =
+        (0..64).map(|n| scenario.host_ports().choose([0, 1], n).map(|port| scenario.hosts[port as usize].switch));
+    let by_first = pairs
+        .map(|[from, to]| {
+            assert_eq!(from, to);
+            from
+        })
+        .filter(|switch| *switch == 0)
+        .count();
+    assert!((16..=48).contains(&by_first), "{by_first}");
+    assert_eq!(scenario.outages.iter().map(|outage| outage.link).collect::<Vec<_>>(), [LinkRef::ToHost(1)]);
+}
+
+#[test]
+fn links_that_differ_are_hosts() {
+    // Hosts 0 and 1 at switch 3, a server's, and all three at switches 4 and 5.
+    let link = |(host, switch, gbps): &(u32, u32, u32)| format!("{host} {switch} {gbps}Gbps 1us 0\n");
+    let nics = (0..3).flat_map(|host| [(host, 4, 100), (host, 5, 100)]);
+    let links: String = [(0, 3, 400), (1, 3, 400)].into_iter().chain(nics).map(|ends| link(&ends)).collect();
+    let flows = "2\n0 1 3 100 64000 2\n0 2 3 100 64000 2\n";
+    let imported = with(&format!("6 3 8\n3 4 5\n{links}"), "CC_MODE 3\n", flows).unwrap();
+    let csv = std::str::from_utf8(&imported.files[0].1).unwrap();
+    assert!(csv.contains(",H0-2,H2,"), "{csv}");
+    let scenario = run_of(&imported);
+    let names: Vec<&str> = scenario.hosts.iter().map(|host| host.name.as_str()).collect();
+    assert_eq!(names[..5], ["H0", "H1", "H0-2", "H1-2", "H2"]);
+    assert_eq!((names.len(), scenario.host_count()), (8, 5));
+    // Losses are of single links.
+    let lossy = "4 2 4\n2 3\n0 2 25Gbps 1us 0.1\n0 3 25Gbps 1us 0\n1 2 25Gbps 1us 0\n1 3 25Gbps 1us 0\n";
+    let imported = with(lossy, "CC_MODE 3\n", "1\n0 1 3 100 64000 2\n").unwrap();
+    assert_eq!(run_of(&imported).host_count(), 3);
 }
 
 #[test]
@@ -236,24 +281,12 @@ fn comments_marks_and_equal_signs_are_read_as_meant() {
 }
 
 #[test]
-fn flows_of_hosts_with_several_links_have_joined_ones() {
-    // Hosts 0 and 1 at switches 2 and 3, which nothing joins.
+fn planes_that_nothing_joins_are_ports_of_hosts() {
+    // Hosts 0 and 1 at switches 2 and 3.
     let planes = "4 2 4\n2 3\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n0 3 100Gbps 1us 0\n1 3 100Gbps 1us 0\n";
-    let flows: String = (0..16).map(|n| format!("0 1 3 100 {} 2\n", 1_000 + 7 * n)).collect();
-    let imported = with(planes, "CC_MODE 3\n", &format!("16\n{flows}")).unwrap();
-    let csv = std::str::from_utf8(&imported.files[0].1).unwrap();
-    for (pair, some) in [(",H0,H1,", true), (",H0-2,H1-2,", true), (",H0,H1-2,", false), (",H0-2,H1,", false)] {
-        assert_eq!(csv.contains(pair), some, "{pair} in {csv}");
-    }
-    // Planes that nothing joins are no hindrance, but for flows between them.
-    let runs = |flows: &str| {
-        let imported = with(planes, "CC_MODE 3\nBUFFER_SIZE 16\n", flows).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        imported.files.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
-        crate::file::parse(&folder.path().join("x.toml"), &imported.scenario)
-    };
-    let run = runs("2\n0 1 3 100 64000 2\n1 0 3 100 64000 2\n").unwrap_or_else(|errors| panic!("{errors}")).remove(0);
-    assert_eq!((run.scenario.hosts.len(), run.scenario.traffic[0].messages().len()), (4, 2));
+    let imported = with(planes, "CC_MODE 3\nBUFFER_SIZE 16\n", "2\n0 1 3 100 64000 2\n1 0 3 100 64000 2\n").unwrap();
+    let scenario = run_of(&imported);
+    assert_eq!((scenario.host_count(), scenario.hosts.len(), scenario.traffic[0].messages().len()), (2, 4, 2));
     let islands = "6 2 4\n4 5\n0 4 100Gbps 1us 0\n1 4 100Gbps 1us 0\n2 5 100Gbps 1us 0\n3 5 100Gbps 1us 0\n";
     let refused = with(islands, "CC_MODE 3\n", "1\n0 2 3 100 64000 2\n");
     assert_eq!(problems(refused), [(Some(2), "no path joins nodes 0 and 2".to_owned())]);

@@ -16,10 +16,13 @@ pub(in crate::import) struct Topology {
     pub(in crate::import) nodes: u32,
     /// Nodes that are switches, in order.
     pub(in crate::import) switches: Vec<u32>,
-    /// Links, each of two switches, or a switch and a host. Each host has one, see `Topology::part_nics`.
+    /// Links, each of two switches, or a switch and a host. Each NIC has one, see `Topology::part_nics`.
     pub(in crate::import) links: Vec<Link>,
     /// Nodes that represent a further NIC of a host: the host, and the NIC's number from 2. Their numbers follow those of the file.
     pub(super) nics: BTreeMap<u32, (u32, usize)>,
+    /// NICs of hosts with several ports, in the ports' order, by the first NIC's number; and the host of each.
+    ports: BTreeMap<u32, Vec<u32>>,
+    hosts: BTreeMap<u32, u32>,
     pub(in crate::import) left_out: BTreeSet<u32>,
     /// Whether the first line has more values than HPCC's and ConWeave's.
     pub(super) is_extended: bool,
@@ -115,9 +118,9 @@ impl Topology {
             links.extend(link(&line, &header, complaints));
         }
         let Header { nodes, tiers, .. } = header;
-        let (nics, left_out) = Default::default();
+        let (nics, ports, hosts, left_out) = Default::default();
         let (is_extended, left_over) = (tiers.is_some(), lines.count());
-        Some(Topology { nodes, switches, links, nics, left_out, is_extended, tiers, left_over })
+        Some(Topology { nodes, switches, links, nics, ports, hosts, left_out, is_extended, tiers, left_over })
     }
 
     pub(in crate::import) fn is_switch(&self, node: u32) -> bool {
@@ -125,7 +128,9 @@ impl Topology {
     }
 
     pub(in crate::import) fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.nodes).filter(|node| !self.is_switch(*node) && !self.left_out.contains(node))
+        let is_host =
+            |node: &u32| !self.is_switch(*node) && !self.left_out.contains(node) && self.host_of_nic(*node) == *node;
+        (0..self.nodes).filter(is_host)
     }
 
     pub(crate) fn host_name(&self, node: u32) -> String {
@@ -140,8 +145,9 @@ impl Topology {
         self.nics.get(&node).map_or(node, |(host, _)| *host)
     }
 
-    /// Turns each further link of a host into a host: hosts of a scenario have one NIC. Returns the number of hosts with several links.
-    pub(crate) fn part_nics(&mut self) -> usize {
+    /// Turns each further link of a host into a NIC: a port of the host if its link equals another one, and else a host. Returns the
+    /// numbers of hosts with several ports, and of those that became several.
+    pub(crate) fn part_nics(&mut self) -> [usize; 2] {
         let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
         let switches = self.switches.clone();
         for link in &mut self.links {
@@ -155,14 +161,39 @@ impl Topology {
                 self.nodes += 1;
             }
         }
-        seen.values().filter(|count| **count > 1).count()
+        self.join_ports();
+        let is_several = |host: &&u32| self.nics_of(**host).len() > 1;
+        [self.ports.len(), seen.keys().filter(is_several).count()]
     }
 
-    /// Returns the nodes of a host's NICs, its own first.
+    /// Makes NICs of a host its ports if their links are equal and lose nothing.
+    fn join_ports(&mut self) {
+        let mut equal: BTreeMap<(u32, BitRate, Span), Vec<u32>> = BTreeMap::new();
+        for link in self.links.iter().filter(|link| link.loss_ppb == 0) {
+            for nic in link.ends.into_iter().filter(|node| !self.is_switch(*node)) {
+                equal.entry((self.node_of_file(nic), link.rate, link.delay)).or_default().push(nic);
+            }
+        }
+        for nics in equal.into_values().filter(|nics| nics.len() > 1) {
+            self.hosts.extend(nics.iter().map(|nic| (*nic, nics[0])));
+            self.ports.insert(nics[0], nics);
+        }
+    }
+
+    /// Returns the nodes of a host's ports.
+    pub(super) fn ports_of(&self, host: u32) -> Vec<u32> {
+        self.ports.get(&host).cloned().unwrap_or_else(|| vec![host])
+    }
+
+    /// Returns the host that a NIC is a port of.
+    pub(super) fn host_of_nic(&self, nic: u32) -> u32 {
+        self.hosts.get(&nic).copied().unwrap_or(nic)
+    }
+
+    /// Returns the nodes of the hosts that a host of the file became, its own first.
     pub(super) fn nics_of(&self, host: u32) -> Vec<u32> {
-        std::iter::once(host)
-            .chain(self.nics.iter().filter(|(_, (of, _))| *of == host).map(|(node, _)| *node))
-            .collect()
+        let further = self.nics.iter().filter(|(_, (of, _))| *of == host).map(|(node, _)| *node);
+        std::iter::once(host).chain(further).filter(|nic| self.host_of_nic(*nic) == *nic).collect()
     }
 
     /// Returns a number for each node that is the same for all nodes of a connected part.
@@ -201,7 +232,8 @@ impl Topology {
             let links: Vec<&Link> = self.links_of(*switch).collect();
             let beyond = links.len().saturating_sub(PORTS_MAX);
             let hosts = links.iter().rev().flat_map(|link| link.ends).filter(|node| !self.is_switch(*node));
-            out.extend(hosts.filter(|host| !busy.contains(host)).take(beyond));
+            let is_idle = |host: &u32| !busy.contains(host) && !self.hosts.contains_key(host);
+            out.extend(hosts.filter(is_idle).take(beyond));
         }
         self.links.retain(|link| !link.ends.iter().any(|node| out.contains(node)));
         self.left_out.extend(&out);

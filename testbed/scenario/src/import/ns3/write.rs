@@ -241,13 +241,18 @@ fn wire(document: &mut Document, experiment: &Ns3Experiment, number: usize, link
     let topology = &experiment.topology;
     let host = link.ends.into_iter().find(|node| !topology.is_switch(*node));
     let (table, toward) = match host {
+        Some(nic) if topology.host_of_nic(nic) != nic => return,
         Some(host) => {
-            let port = names.host_port(host, link, topology);
+            let port = |nic: u32| names.host_port(nic, &topology.links[names.links_of_nics[&nic]], topology);
+            let ports: Vec<String> = topology.ports_of(host).into_iter().map(port).collect();
             document.table("[[hosts]]");
             let name = topology.host_name(host);
             document.word("name", &name);
-            document.word("port", &port);
-            ("hosts", [name, port])
+            match &ports[..] {
+                [port] => document.word("port", port),
+                several => document.bare("ports", array(several)),
+            }
+            ("hosts", [name, ports[0].clone()])
         }
         None => {
             let ends = names.link_ends(number, link);
@@ -293,7 +298,11 @@ fn outage(experiment: &Ns3Experiment, names: &Names, report: &mut ImportReport) 
     let is_host = |node: &u32| !experiment.topology.is_switch(*node);
     let ends = match joining.is_empty() || link.ends.iter().any(is_host) {
         true => {
-            link.ends.map(|node| if is_host(&node) { experiment.topology.host_name(node) } else { format!("S{node}") })
+            let name = |node: u32| match is_host(&node) {
+                true => experiment.topology.host_name(experiment.topology.host_of_nic(node)),
+                false => format!("S{node}"),
+            };
+            link.ends.map(name)
         }
         // The last one of parallel links.
         false => names.link_ends(number, link),
@@ -309,6 +318,8 @@ fn outage(experiment: &Ns3Experiment, names: &Names, report: &mut ImportReport) 
 pub(in crate::import) struct Names {
     /// Number of each parallel link, by link index.
     parallel: BTreeMap<usize, usize>,
+    /// Index of the link of each NIC.
+    links_of_nics: BTreeMap<u32, usize>,
 }
 
 impl Names {
@@ -319,7 +330,10 @@ impl Names {
         }
         let several = bundles.into_values().filter(|bundle| bundle.len() > 1);
         let numbered = several.flat_map(|bundle| bundle.into_iter().enumerate().map(|(n, link)| (link, n)));
-        Names { parallel: numbered.collect() }
+        let of_link = |(number, link): (usize, &Link)| link.ends.map(|node| (node, number));
+        let ends = topology.links.iter().enumerate().flat_map(of_link);
+        let links_of_nics = ends.filter(|(node, _)| !topology.is_switch(*node)).collect();
+        Names { parallel: numbered.collect(), links_of_nics }
     }
 
     /// Returns the ports at both ends of a link between switches.

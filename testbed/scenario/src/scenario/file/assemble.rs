@@ -192,18 +192,23 @@ impl<'p> Build<'p> {
         if let Some(forwarding) = &self.plan.forwarding {
             return Some(Routing::Static(StaticRouting::new(self, forwarding)));
         }
-        let routes = Routes::partial(&routing::fabric(self));
+        let routes = Arc::new(Routes::partial(&routing::fabric(self)));
         self.check_joined(&routes, hosts, diagnostics).then_some(Routing::Routes(routes))
     }
 
     /// Checks that a path joins the hosts of each flow, and those that each workload may pair.
     fn check_joined(&self, routes: &Routes, hosts: &[HostPlan], diagnostics: &mut RunDiagnostics) -> bool {
         let mut are_joined = true;
-        let ports = HostPorts::new(hosts, self.plan.ecmp_seed);
-        let are_reached = |from: usize, to: usize| {
-            let pairs = ports.pairs([from, to].map(|host| host as u32));
-            pairs.into_iter().all(|[from, to]| routes.reaches(from as usize, to as usize))
-        };
+        let ports = HostPorts::new(hosts, None, 0);
+        let parts: Vec<Vec<usize>> = (0..hosts.len() as u32)
+            .map(|host| {
+                let mut parts: Vec<usize> = ports.ports(host).map(|port| routes.part(port as usize)).collect();
+                parts.sort();
+                parts.dedup();
+                parts
+            })
+            .collect();
+        let are_reached = |from: usize, to: usize| parts[from].iter().any(|part| parts[to].contains(part));
         let mut refuse = |key: String, (from, to): (usize, usize), traffic: String| {
             are_joined = false;
             let [from, to] = [from, to].map(|host| &self.plan.topology.hosts[host].name);
@@ -220,7 +225,7 @@ impl<'p> Build<'p> {
                 let in_server = servers.is_some_and(|plan| plan.number_in_server(from, to).is_some());
                 in_server || are_reached(from, to)
             };
-            if let Some((from, to)) = workload.kind.apart(reaches) {
+            if let Some((from, to)) = workload.kind.apart(reaches, |host| &parts[host as usize]) {
                 let (key, does) = match &*workload.kind {
                     WorkloadKind::List(_) => ("file", "has a message"),
                     _ => ("kind", "may send"),
@@ -263,9 +268,12 @@ impl<'p> Build<'p> {
             true => routing.base_rtt(hosts, plan.link_overhead.get() as u32, plan.stamps()),
             false => Span::ZERO,
         };
+        let ports = HostPorts::new(hosts, routing.routes(), plan.ecmp_seed);
         let mut carried = FlowsAndTraffic::default();
         for (flow, dscp) in plan.flows.iter().zip(of_flows) {
-            carried.flows.extend(dscp.and_then(|dscp| self.flow_plan(flow, dscp, hosts, base_rtt, diagnostics)));
+            carried
+                .flows
+                .extend(dscp.and_then(|dscp| self.flow_plan(flow, dscp, (hosts, &ports), base_rtt, diagnostics)));
         }
         for (number, points) in of_workloads.into_iter().enumerate() {
             let plan = points.and_then(|points| self.traffic_plan(number, &points, hosts, base_rtt, diagnostics));
@@ -376,13 +384,12 @@ impl<'p> Build<'p> {
         &self,
         flow: &FlowPart,
         dscp: Dscp,
-        hosts: &[HostPlan],
+        (hosts, ports): (&[HostPlan], &HostPorts),
         base_rtt: Span,
         diagnostics: &mut RunDiagnostics,
     ) -> Option<FlowPlan> {
         // A queue pair's number identifies the flow and its end.
         let number = |end: usize| QueuePair::new((end << 16 | flow.number) as u32);
-        let ports = HostPorts::new(hosts, self.plan.ecmp_seed);
         let [from, to] = ports.choose([flow.from as u32, flow.to as u32], flow.number as u64).map(|port| port as usize);
         let network = Network { line: hosts[from].nic.rate, base_rtt };
         let key = format!("flows[{}]", flow.number);
@@ -490,7 +497,7 @@ impl<'p> Build<'p> {
             flows: carried.flows,
             traffic: carried.traffic,
             routes: match routing {
-                Some(Routing::Routes(routes)) => Some(Arc::new(routes)),
+                Some(Routing::Routes(routes)) => Some(routes),
                 _ => None,
             },
             outages: plan.outages.clone(),

@@ -226,7 +226,9 @@ impl FabricParams<'_, '_> {
             (_, true) => self.table.given(parallel).map(|links| RailsUplinks::Parallel(links as usize)),
             _ => given_or(oversubscription, Some(1)).map(|ratio| RailsUplinks::Oversubscription(ratio as u64)),
         };
-        let (ports, gpus, rails) = (self.ports(), gpus?, rails?);
+        let (gpus, rails) = (gpus?, rails?);
+        // Uneven GPUs are refused with the file's numbers.
+        let ports = if gpus.is_multiple_of(rails) { self.ports() } else { 1 };
         let shape = Rails {
             servers: servers?,
             gpus: gpus * ports,

@@ -9,7 +9,7 @@ use weir_units::Bytes;
 use super::build::Build;
 use super::run_diagnostics::RunDiagnostics;
 use super::slow_receivers::SlowReceivers;
-use crate::scenario::HostPlan;
+use crate::scenario::{HostPlan, HostPorts};
 
 /// Half of a ConnectX's 262,016 B: its driver divides them between lossless and other traffic.
 const BUFFER_DEFAULT: Bytes = Bytes::new(128 * 1_024);
@@ -19,13 +19,12 @@ struct LimitConflict(&'static str, String, String);
 
 /// Sets the hosts' limits, and returns remarks for readers of the results.
 pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], diagnostics: &mut RunDiagnostics) -> Vec<String> {
-    let mut notes = Vec::new();
+    let (ports, mut notes) = (HostPorts::new(hosts, None, 0), Vec::new());
     for slow in &build.plan.slow_receivers {
         let mut note = None;
         for host in &slow.hosts {
-            let several = hosts.iter().any(|port| port.first_port == Some(*host as usize));
             let plan = &mut hosts[*host as usize];
-            if several {
+            if ports.count(*host) > 1 {
                 let message = format!("host {} has several ports, whose buffers are not modelled", plan.name);
                 let key = format!("slow_receivers[{}].rate", slow.number);
                 build.refuse(&key, message, "name hosts with one port".to_owned(), diagnostics);

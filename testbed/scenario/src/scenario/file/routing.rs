@@ -1,6 +1,7 @@
 //! Paths of a run's frames: equal-cost paths or static ones, and the longest round trip.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_nic::host::TelemetryMode;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
@@ -13,7 +14,7 @@ use crate::topology::{Fabric, FabricLink, Framing, HostNode, LinkSpec, PathDelay
 
 /// Forwarding of frames: routes or static MACs.
 pub(super) enum Routing<'p> {
-    Routes(Routes),
+    Routes(Arc<Routes>),
     Static(StaticRouting<'p>),
 }
 
@@ -92,6 +93,13 @@ impl<'p> StaticRouting<'p> {
 }
 
 impl Routing<'_> {
+    pub(super) fn routes(&self) -> Option<&Arc<Routes>> {
+        match self {
+            Routing::Routes(routes) => Some(routes),
+            Routing::Static(_) => None,
+        }
+    }
+
     /// Returns the longest round trip of two hosts without queueing: a full frame there, and its acknowledgement back, both with these
     /// stamps.
     pub(super) fn base_rtt(&self, hosts: &[HostPlan], link_overhead: u32, stamps: TelemetryMode) -> Span {

@@ -133,14 +133,20 @@ impl WorkloadKind {
         }
     }
 
-    /// Returns a sender and a receiver that the workload may pair, of which `reaches` is false. Among hosts `reaches` is an equivalence.
-    pub(super) fn apart(&self, reaches: impl Fn(u32, u32) -> bool) -> Option<(u32, u32)> {
+    /// Returns a sender and a receiver that the workload may pair, of which `reaches` is false. Hosts of one `kind` reach the same hosts.
+    pub(super) fn apart<K: Ord>(
+        &self,
+        reaches: impl Fn(u32, u32) -> bool,
+        kind: impl Fn(u32) -> K,
+    ) -> Option<(u32, u32)> {
+        let of_each_kind = |hosts: &[u32]| -> Vec<u32> {
+            let mut kinds = BTreeSet::new();
+            hosts.iter().copied().filter(|host| kinds.insert(kind(*host))).collect()
+        };
         let across = |senders: &[u32], receivers: &[u32]| {
-            // All receivers are joined with the first one, or some sender is apart from it or from the other one.
-            let first = *receivers.first()?;
-            let other = receivers.iter().copied().find(|receiver| !reaches(first, *receiver));
-            let apart = |sender: &u32| [Some(first), other].into_iter().flatten().find(|to| !reaches(*sender, *to));
-            senders.iter().find_map(|sender| Some((*sender, apart(sender)?)))
+            let (senders, receivers) = (of_each_kind(senders), of_each_kind(receivers));
+            let mut pairs = senders.iter().flat_map(|from| receivers.iter().map(move |to| (*from, *to)));
+            pairs.find(|(from, to)| !reaches(*from, *to))
         };
         match self {
             WorkloadKind::Poisson { senders, receivers, .. }
