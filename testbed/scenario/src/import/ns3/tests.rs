@@ -155,6 +155,12 @@ fn links_that_differ_are_hosts() {
     let names: Vec<&str> = scenario.hosts.iter().map(|host| host.name.as_str()).collect();
     assert_eq!(names[..5], ["H0", "H1", "H0-2", "H1-2", "H2"]);
     assert_eq!((names.len(), scenario.host_count()), (8, 5));
+    // A server's link between those of the NIC.
+    let between = "6 3 8\n3 4 5\n0 4 100Gbps 1us 0\n0 3 400Gbps 1us 0\n0 5 100Gbps 1us 0\n1 3 400Gbps 1us 0\n\
+                   1 4 100Gbps 1us 0\n1 5 100Gbps 1us 0\n2 4 100Gbps 1us 0\n2 5 100Gbps 1us 0\n";
+    let scenario = run_of(&with(between, "CC_MODE 3\n", flows).unwrap());
+    let names: Vec<&str> = scenario.hosts.iter().map(|host| host.name.as_str()).collect();
+    assert_eq!(names[..5], ["H0", "H0-3", "H1", "H1-2", "H2"]);
     // Losses are of single links.
     let lossy = "4 2 4\n2 3\n0 2 25Gbps 1us 0.1\n0 3 25Gbps 1us 0\n1 2 25Gbps 1us 0\n1 3 25Gbps 1us 0\n";
     let imported = with(lossy, "CC_MODE 3\n", "1\n0 1 3 100 64000 2\n").unwrap();

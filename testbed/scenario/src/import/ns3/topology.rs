@@ -54,6 +54,13 @@ pub(super) struct Tiers {
     pub(super) rates: Option<[BitRate; 2]>,
 }
 
+impl Link {
+    /// Returns the rate, the delay and the loss, which equal links have in common.
+    fn kind(&self) -> (BitRate, Span, u64) {
+        (self.rate, self.delay, self.loss_ppb)
+    }
+}
+
 /// Upper bound of nodes, below the limits of hosts and switches.
 const NODES_MAX: u32 = 60_000;
 const LINK_EXAMPLE: &str = "write `source destination rate delay error-rate`, like `0 320 100Gbps 1000ns 0`";
@@ -148,30 +155,35 @@ impl Topology {
     /// Turns each further link of a host into a NIC: a port of the host if its link equals another one, and else a host. Returns the
     /// numbers of hosts with several ports, and of those that became several.
     pub(crate) fn part_nics(&mut self) -> [usize; 2] {
-        let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
-        let switches = self.switches.clone();
-        for link in &mut self.links {
-            let ends = link.ends;
-            let Some(end) = ends.iter().position(|node| switches.binary_search(node).is_err()) else { continue };
-            let count = seen.entry(ends[end]).or_default();
-            *count += 1;
-            if *count > 1 {
-                self.nics.insert(self.nodes, (ends[end], *count));
-                link.ends[end] = self.nodes;
+        let mut links_of: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
+        for (number, link) in self.links.iter().enumerate() {
+            if let Some(end) = link.ends.iter().position(|node| !self.is_switch(*node)) {
+                links_of.entry(link.ends[end]).or_default().push((number, end));
+            }
+        }
+        for (host, links) in &mut links_of {
+            let kind = |(number, _): &(usize, usize)| self.links[*number].kind();
+            let kinds: Vec<_> = links.iter().map(kind).collect();
+            // Equal links have numbers that follow each other.
+            links.sort_by_key(|link| kinds.iter().position(|other| *other == kind(link)));
+            for ((number, end), nic) in links.iter().zip(1..).skip(1) {
+                self.nics.insert(self.nodes, (*host, nic));
+                self.links[*number].ends[*end] = self.nodes;
                 self.nodes += 1;
             }
         }
         self.join_ports();
-        let is_several = |host: &&u32| self.nics_of(**host).len() > 1;
-        [self.ports.len(), seen.keys().filter(is_several).count()]
+        let is_host = |(nic, _): &(&u32, &(u32, usize))| self.host_of_nic(**nic) == **nic;
+        let several: BTreeSet<u32> = self.nics.iter().filter(is_host).map(|(_, (host, _))| *host).collect();
+        [self.ports.len(), several.len()]
     }
 
     /// Makes NICs of a host its ports if their links are equal and lose nothing.
     fn join_ports(&mut self) {
-        let mut equal: BTreeMap<(u32, BitRate, Span), Vec<u32>> = BTreeMap::new();
+        let mut equal: BTreeMap<_, Vec<u32>> = BTreeMap::new();
         for link in self.links.iter().filter(|link| link.loss_ppb == 0) {
             for nic in link.ends.into_iter().filter(|node| !self.is_switch(*node)) {
-                equal.entry((self.node_of_file(nic), link.rate, link.delay)).or_default().push(nic);
+                equal.entry((self.node_of_file(nic), link.kind())).or_default().push(nic);
             }
         }
         for nics in equal.into_values().filter(|nics| nics.len() > 1) {

@@ -127,7 +127,7 @@ fn links(table: &Table<'_>, topology: &Topology) -> Vec<LinkRef> {
         LinkRef::ToHost(host) => {
             let port = &topology.hosts[host];
             let at = |this: &LinkEndRef<'_>, other: &LinkEndRef<'_>| {
-                matches!(this, LinkEndRef::Host(number) if *number == port.first_port.unwrap_or(host))
+                matches!(this, LinkEndRef::Host(number) if *number == host || Some(*number) == port.first_port)
                     && other.is_at(&port.port)
             };
             at(left, right) || at(right, left)
@@ -182,7 +182,7 @@ impl LinkEndRef<'_> {
 }
 
 fn end<'n>(table: &Table<'_>, topology: &Topology, name: &'n str) -> Option<LinkEndRef<'n>> {
-    if let Some(host) = topology.host_names().iter().position(|host| *host == name) {
+    if let Some(host) = topology.hosts.iter().position(|host| host.name == name) {
         return Some(LinkEndRef::Host(host));
     }
     let (switch_name, port) = name.split_once('.').map_or((name, None), |(switch, port)| (switch, Some(port)));
@@ -220,7 +220,8 @@ fn joined(topology: &Topology, end: &LinkEndRef<'_>, name: &str) -> String {
     }
     match end {
         LinkEndRef::Host(host) => {
-            let ports = topology.hosts.iter().enumerate().filter(|(n, port)| port.first_port.unwrap_or(*n) == *host);
+            let ports =
+                topology.hosts.iter().enumerate().filter(|(n, port)| n == host || port.first_port == Some(*host));
             names.extend(ports.map(|(_, port)| topology.switches[port.port.switch].name.as_str()));
         }
         end => names.extend(topology.hosts.iter().filter(|host| end.is_at(&host.port)).map(|host| host.name.as_str())),
