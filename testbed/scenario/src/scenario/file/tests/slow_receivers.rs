@@ -84,9 +84,8 @@ fn what_may_lose_frames_is_noted() {
         (
             "",
             "xoff = \"40KB\"\n",
-            format!(
-                "20KB above `xoff` are less than the 31884B that may still come after a PAUSE by the rule of headroom: lossless frames can be lost"
-            ),
+            "20KB above `xoff` are less than the 31884B that may still come after a PAUSE by the rule of headroom: lossless frames can be lost"
+                .to_owned(),
         ),
         (
             "[switch.port]\nflow_control = { kind = \"cbfc\", buffer = \"200KB\" }",
