@@ -109,7 +109,7 @@ impl AttachedHost {
     fn receive(&mut self, now: Time) -> usize {
         let received = self.attachment.receive(&mut self.arrived, BURST.min(self.to_host.room()));
         for mbuf in self.arrived.drain() {
-            record_pfc(&mut self.reporter.events, now, MessageOrigin::Port, self.port, &mbuf);
+            record_pfc(&self.reporter.events, now, MessageOrigin::Port, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
                 tap.record(now, Direction::Outbound, &mbuf);
             }
@@ -144,7 +144,7 @@ impl AttachedHost {
         while self.unsent.len() < BURST
             && let Some(InFlightFrame { mbuf, .. }) = self.to_switch.poll(now)
         {
-            record_pfc(&mut self.reporter.events, now, MessageOrigin::Host, self.port, &mbuf);
+            record_pfc(&self.reporter.events, now, MessageOrigin::Host, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
                 tap.record(now, Direction::Inbound, &mbuf);
             }
@@ -253,7 +253,7 @@ impl Task for AttachedHost {
         self.execute_commands(now);
         let moved = self.reporter.take_triggers(now, &mut self.host) + self.receive(now) + self.transmit(now);
         let has_events = self.host.has_program_events();
-        if moved > 0 || has_events || self.reporter.is_behind() {
+        if moved > 0 || has_events {
             self.reporter.report(&mut self.host);
         }
         let may_end = now >= self.end && !self.is_over;

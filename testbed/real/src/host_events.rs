@@ -1,8 +1,7 @@
 //! Events of hosts and links for the control thread.
 
-use std::collections::VecDeque;
+use std::sync::mpsc::{self, Receiver, Sender};
 
-use rtrb::{Consumer, Producer, RingBuffer};
 use weir_dpdk_driver::Tapped;
 use weir_dpdk_io::Mbuf;
 use weir_nic::host::{Completion, Host, ProgramEvent};
@@ -12,9 +11,6 @@ use weir_units::Time;
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use super::triggers::{HostTriggers, Trigger};
-
-/// Capacity of the event ring to the control thread.
-const EVENT_RING_CAPACITY: usize = 4_096;
 
 /// Event of a host or link for the control thread.
 #[derive(Clone, Copy, Debug)]
@@ -27,33 +23,31 @@ pub(super) enum HostEvent {
     Program(ProgramEvent),
 }
 
-/// Control thread's end of an event ring.
+/// Control thread's end of a host's or link's channel.
 #[derive(Debug)]
 pub(super) struct EventReceiver {
     /// Host that the events are from, by index in the scenario; `None` for a link.
     pub(super) host: Option<usize>,
-    pub(super) events: Consumer<HostEvent>,
+    pub(super) events: Receiver<HostEvent>,
     pub(super) capture: Option<Tapped>,
 }
 
-/// Host's end of an event ring, with the triggers of the host's programs.
+/// Host's end of a channel to the control thread, with the triggers of the host's programs.
 pub(super) struct HostReporter {
-    pub(super) events: Producer<HostEvent>,
-    /// Events of programs and completions for which the ring had no room.
-    unreported: VecDeque<HostEvent>,
+    pub(super) events: Sender<HostEvent>,
     /// Triggers of the host's programs; `None` without any.
     triggers: Option<HostTriggers>,
 }
 
 impl HostReporter {
-    /// Creates the ends of a host's event ring.
+    /// Creates the ends of a host's channel.
     pub(super) fn new(
         host: usize,
         triggers: Option<HostTriggers>,
         capture: Option<Tapped>,
     ) -> (HostReporter, EventReceiver) {
-        let (events, event_receiver) = event_ring(Some(host), capture);
-        (HostReporter { events, unreported: VecDeque::new(), triggers }, event_receiver)
+        let (events, event_receiver) = event_channel(Some(host), capture);
+        (HostReporter { events, triggers }, event_receiver)
     }
 
     /// Hands the triggers of other hosts to the host; returns their number.
@@ -71,38 +65,26 @@ impl HostReporter {
     pub(super) fn report(&mut self, host: &mut Host) {
         for event in host.drain_program_events() {
             self.triggers.iter_mut().for_each(|triggers| triggers.send(&event));
-            self.unreported.push_back(HostEvent::Program(event));
+            send(&self.events, HostEvent::Program(event));
         }
-        self.unreported.extend(host.drain_completions().map(HostEvent::Completed));
-        while let Some(event) = self.unreported.front()
-            && self.events.push(*event).is_ok()
-        {
-            self.unreported.pop_front();
-        }
-    }
-
-    /// Whether events wait for room in the ring.
-    pub(super) fn is_behind(&self) -> bool {
-        !self.unreported.is_empty()
+        host.drain_completions().for_each(|completion| send(&self.events, HostEvent::Completed(completion)));
     }
 }
 
-/// Creates an event ring, with the control thread's end.
-pub(super) fn event_ring(host: Option<usize>, capture: Option<Tapped>) -> (Producer<HostEvent>, EventReceiver) {
-    let (events, consumer) = RingBuffer::new(EVENT_RING_CAPACITY);
-    (events, EventReceiver { host, events: consumer, capture })
+/// Creates a channel to the control thread. It has no bound, so a late control thread loses no event.
+pub(super) fn event_channel(host: Option<usize>, capture: Option<Tapped>) -> (Sender<HostEvent>, EventReceiver) {
+    let (events, receiver) = mpsc::channel();
+    (events, EventReceiver { host, events: receiver, capture })
 }
 
 /// Records a PFC frame that a port sends or receives.
-pub(super) fn record_pfc(
-    events: &mut Producer<HostEvent>,
-    now: Time,
-    origin: MessageOrigin,
-    port: PortRef,
-    frame: &Mbuf,
-) {
+pub(super) fn record_pfc(events: &Sender<HostEvent>, now: Time, origin: MessageOrigin, port: PortRef, frame: &Mbuf) {
     if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(frame.data()) {
-        // Full only if the control thread is stuck; counters are exact anyway.
-        let _ = events.push(HostEvent::Pfc(now, origin, port, pfc));
+        send(events, HostEvent::Pfc(now, origin, port, pfc));
     }
+}
+
+fn send(events: &Sender<HostEvent>, event: HostEvent) {
+    // Fails only if the control thread has given up the run.
+    let _ = events.send(event);
 }

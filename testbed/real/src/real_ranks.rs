@@ -133,9 +133,7 @@ impl RankThread {
         let mut sockets = self.network.open(self.rank.number, &self.state.stop)?;
         self.state.unconnected.fetch_sub(1, Ordering::Relaxed);
         let mut is_finished = false;
-        while !self.state.stop.load(Ordering::Relaxed)
-            && (self.state.unfinished.load(Ordering::Relaxed) > 0 || self.rank.reporter.is_behind())
-        {
+        while !self.state.stop.load(Ordering::Relaxed) && self.state.unfinished.load(Ordering::Relaxed) > 0 {
             let Some(now) = self.now() else {
                 thread::sleep(START_EVERY);
                 continue;

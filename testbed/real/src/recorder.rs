@@ -70,7 +70,7 @@ impl<'a> Recorder<'a> {
     /// Writes the events that hosts and links have sent, and drops of switches.
     pub(super) fn collect(&mut self) -> io::Result<()> {
         for receiver in &mut self.event_receivers {
-            while let Ok(event) = receiver.events.pop() {
+            while let Ok(event) = receiver.events.try_recv() {
                 match event {
                     HostEvent::Pfc(at, origin, place, frame) => {
                         self.record.record_pfc_frame(at, origin, place, &frame)?

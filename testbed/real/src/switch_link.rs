@@ -1,15 +1,15 @@
 //! Emulated link between two switches' DPDK ports, polled by an lcore, with propagation delay.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
-use rtrb::Producer;
 use weir_dpdk_driver::{Phase, Task};
 use weir_dpdk_io::{Batch, Clock, Mempool, RingEnd};
 use weir_results::record::MessageOrigin;
 use weir_scenario::PortRef;
 use weir_units::Time;
 
-use super::host_events::{EventReceiver, HostEvent, event_ring, record_pfc};
+use super::host_events::{EventReceiver, HostEvent, event_channel, record_pfc};
 use super::in_flight::{BURST, InFlightFrame, LinkConfig};
 use super::instants::PortInstants;
 use super::shared_stats::SharedStats;
@@ -26,7 +26,7 @@ pub(super) struct SwitchLink {
     pool: Mempool,
     arrived: Batch,
     shared_stats: Arc<SharedStats>,
-    events: Producer<HostEvent>,
+    events: Sender<HostEvent>,
     has_finished: bool,
 }
 
@@ -53,7 +53,7 @@ impl SwitchLink {
         pool: Mempool,
         shared_stats: Arc<SharedStats>,
     ) -> (SwitchLink, EventReceiver) {
-        let (events, event_receiver) = event_ring(None, None);
+        let (events, event_receiver) = event_channel(None, None);
         let (directions, arrived) = (link_config.directions().map(DelayedLink::with_probe), Batch::new());
         (
             SwitchLink { number, ends, directions, pool, arrived, shared_stats, events, has_finished: false },
@@ -66,7 +66,7 @@ impl SwitchLink {
         let (end, direction) = (&mut self.ends[from], &mut self.directions[from]);
         let received = end.ring.receive(&mut self.arrived, BURST.min(direction.room()));
         for mbuf in self.arrived.drain() {
-            record_pfc(&mut self.events, now, MessageOrigin::Port, end.port, &mbuf);
+            record_pfc(&self.events, now, MessageOrigin::Port, end.port, &mbuf);
             let frame = InFlightFrame::from_port(mbuf, &end.instants, &self.shared_stats);
             direction.handle(now, frame, |frame| frame.copy(&self.pool));
         }
