@@ -54,7 +54,7 @@ impl HostReporter {
     pub(super) fn take_triggers(&mut self, now: Time, host: &mut Host) -> usize {
         let Some(triggers) = &mut self.triggers else { return 0 };
         let mut taken = 0;
-        while let Some(Trigger { program, channel }) = triggers.receive() {
+        while let Some(Trigger { program, channel, .. }) = triggers.receive(now) {
             host.handle_trigger(now, program, channel);
             taken += 1;
         }

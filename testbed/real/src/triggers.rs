@@ -5,12 +5,14 @@ use weir_nic::host::ProgramEvent;
 use weir_nic::program::ProgramStep;
 use weir_scenario::workload::MessageGraph;
 use weir_scenario::{Scenario, TrafficPlan};
+use weir_units::Time;
 
 use super::connections::{Connections, HostProgram};
 
-/// Message of a trigger: program and channel at the receiving host.
+/// Message of a trigger: its instant, and program and channel at the receiving host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trigger {
+    at: Time,
     pub(super) program: u32,
     pub(super) channel: u32,
 }
@@ -61,12 +63,13 @@ impl HostTriggers {
         if let ProgramStep::Trigger { rank, channel } = program.step(event.operation) {
             let (host, program) = ranks[rank as usize];
             let ring = self.to[host].as_mut().expect("a host that is triggered has a ring");
-            ring.push(Trigger { program, channel }).expect("the ring has room for all triggers");
+            ring.push(Trigger { at: event.at, program, channel }).expect("the ring has room for all triggers");
         }
     }
 
-    /// Takes the next trigger from a host.
-    pub(super) fn receive(&mut self) -> Option<Trigger> {
-        self.from.iter_mut().find_map(|ring| ring.pop().ok())
+    /// Takes the next trigger from a host up to `now`: other lcores may be ahead.
+    pub(super) fn receive(&mut self, now: Time) -> Option<Trigger> {
+        let due = self.from.iter_mut().find(|ring| ring.peek().is_ok_and(|trigger| trigger.at <= now))?;
+        due.pop().ok()
     }
 }
