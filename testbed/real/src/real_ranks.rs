@@ -87,7 +87,9 @@ impl RealRanks {
             let thread = RankThread { rank, network, shared_stats, state, clock, end, dilation };
             let run = move || {
                 let state = thread.state.clone();
+                // Ranks that leave a finished run close their connections.
                 if let Err(error) = thread.run()
+                    && state.unfinished.load(Ordering::Relaxed) > 0
                     && !state.stop.swap(true, Ordering::Relaxed)
                 {
                     let why = format!("the rank on host {name} has failed: {error}");
