@@ -4,8 +4,8 @@
 //! know of it, for any number of threads.
 //!
 //! Connections are opened and closed at both hosts at once, without a handshake. A graph has one for each pair of ranks
-//! with messages, open from the start. Its hosts start messages themselves, without a window's delay. A trigger acts on another host at its own instant: a
-//! graph with triggers needs hosts that run instant by instant.
+//! with messages, open from the start. Its hosts start messages themselves, without a window's delay. A trigger acts on
+//! another host at its own instant: a graph with triggers needs hosts that run instant by instant.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
