@@ -73,3 +73,19 @@ impl HostTriggers {
         due.pop().ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn triggers_wait_for_their_instants() {
+        let (mut producer, consumer) = RingBuffer::new(2);
+        let mut triggers = HostTriggers { programs: Vec::new(), to: Vec::new(), from: vec![consumer] };
+        for (at, channel) in [(10, 7), (20, 8)] {
+            producer.push(Trigger { at: Time::from_nanos(at), program: 0, channel }).unwrap();
+        }
+        let mut receive = |now| triggers.receive(Time::from_nanos(now)).map(|trigger| trigger.channel);
+        assert_eq!([9, 10, 19, 20, 21].map(&mut receive), [None, Some(7), None, Some(8), None]);
+    }
+}
