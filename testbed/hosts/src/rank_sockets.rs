@@ -216,9 +216,9 @@ impl SenderSocket {
             }
             let (header, left) = (&mut self.header, &mut self.left);
             let sent = if header.is_complete() {
-                some(self.stream.write(&payload[..payload.len().min(*left)]))?.inspect(|sent| *left -= sent)
+                bytes_moved(self.stream.write(&payload[..payload.len().min(*left)]))?.inspect(|sent| *left -= sent)
             } else {
-                some(self.stream.write(&header.bytes[header.done..]))?.inspect(|sent| header.done += sent)
+                bytes_moved(self.stream.write(&header.bytes[header.done..]))?.inspect(|sent| header.done += sent)
             };
             if sent.is_none() {
                 return Ok(moved);
@@ -229,7 +229,7 @@ impl SenderSocket {
 
     fn read(&mut self, handle: &mut impl FnMut(RankArrival)) -> io::Result<bool> {
         let mut moved = false;
-        while let Some(bytes) = some(self.stream.read(&mut self.answer.bytes[self.answer.done..]))? {
+        while let Some(bytes) = bytes_moved(self.stream.read(&mut self.answer.bytes[self.answer.done..]))? {
             moved = true;
             self.answer.done += bytes;
             if self.answer.is_complete() {
@@ -245,14 +245,16 @@ impl ReceiverSocket {
         let mut moved = false;
         loop {
             if !self.header.is_complete() {
-                let Some(bytes) = some(self.stream.read(&mut self.header.bytes[self.header.done..]))? else { break };
+                let Some(bytes) = bytes_moved(self.stream.read(&mut self.header.bytes[self.header.done..]))? else {
+                    break;
+                };
                 self.header.done += bytes;
                 if self.header.is_complete() {
                     self.left = self.header.message(&self.connection).size.get() as usize;
                 }
             } else {
                 let most = room.len().min(self.left);
-                let Some(bytes) = some(self.stream.read(&mut room[..most]))? else { break };
+                let Some(bytes) = bytes_moved(self.stream.read(&mut room[..most]))? else { break };
                 self.left -= bytes;
                 if self.left == 0 {
                     let header = std::mem::take(&mut self.header);
@@ -268,7 +270,7 @@ impl ReceiverSocket {
     fn write(&mut self) -> io::Result<bool> {
         let mut moved = false;
         while !self.answers.is_empty()
-            && let Some(sent) = some(self.stream.write(self.answers.as_slices().0))?
+            && let Some(sent) = bytes_moved(self.stream.write(self.answers.as_slices().0))?
         {
             self.answers.drain(..sent);
             moved = true;
@@ -333,7 +335,7 @@ fn until<T>(
 }
 
 /// Returns the bytes moved; `None` if none can move now.
-fn some(moved: io::Result<usize>) -> io::Result<Option<usize>> {
+fn bytes_moved(moved: io::Result<usize>) -> io::Result<Option<usize>> {
     match moved {
         Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "the other rank closed the connection")),
         Ok(bytes) => Ok(Some(bytes)),
