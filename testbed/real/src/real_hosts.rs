@@ -10,9 +10,10 @@ use weir_nic::host::{ClassStats, ReceiverStats, SenderStats, Transport};
 use weir_nic::model::{ModelDrop, ModelReport};
 use weir_results::record::NicStats;
 use weir_results::run_dir::{FlowSample, Summary, throughput};
-use weir_scenario::{PortRef, Scenario};
+use weir_scenario::workload::MessageGraph;
+use weir_scenario::{FlowPlan, PortRef, Scenario, TrafficPlan};
 use weir_switch_core::Report;
-use weir_units::{Bytes, CLASSES, Span};
+use weir_units::{Bytes, CLASSES, Class, Span};
 
 use crate::real_ranks::RealRanks;
 use crate::software::Software;
@@ -27,7 +28,7 @@ const TCP_HEADERS: u64 = 66;
 pub(super) struct RealHosts {
     session: Session,
     ranks: Option<RealRanks>,
-    /// Counters that identify each flow's frames at switch ports; `None` if other flows share them.
+    /// Counters that identify each flow's frames at switch ports; `None` if other flows or ranks share them.
     measurable_flows: Vec<Option<MeasurableFlow>>,
 }
 
@@ -155,10 +156,15 @@ impl RealHosts {
 /// Returns the flows that switch counters can identify: those with a class to themselves at one end at least.
 fn measurable_flows(scenario: &Scenario) -> Vec<Option<MeasurableFlow>> {
     let place = |host: usize| scenario.hosts[host].place();
-    let alone = |n: usize, same: &dyn Fn(usize) -> bool| {
-        let flow = &scenario.flows[n];
-        let others = scenario.flows.iter().enumerate().filter(|(other, _)| *other != n);
-        !others.into_iter().any(|(other, of)| of.config.class == flow.config.class && same(other))
+    let has_rank = |host: usize, class: Class| {
+        let of_class = scenario.traffic.iter().filter(|plan| plan.points.iter().any(|(of, _)| *of == class));
+        let mut ranks = of_class.filter_map(TrafficPlan::graph).flat_map(MessageGraph::ranks);
+        ranks.any(|rank| rank.host as usize == host)
+    };
+    let alone = |n: usize, end: fn(&FlowPlan) -> usize| {
+        let (host, class) = (end(&scenario.flows[n]), scenario.flows[n].config.class);
+        let mut others = scenario.flows.iter().enumerate().filter(|(other, _)| *other != n);
+        !others.any(|(_, of)| of.config.class == class && end(of) == host) && !has_rank(host, class)
     };
     let of_flow = |n: usize| {
         let flow = &scenario.flows[n];
@@ -166,8 +172,8 @@ fn measurable_flows(scenario: &Scenario) -> Vec<Option<MeasurableFlow>> {
         if !is_real {
             return None;
         }
-        let from = alone(n, &|other| scenario.flows[other].from == flow.from).then(|| place(flow.from));
-        let to = alone(n, &|other| scenario.flows[other].to == flow.to).then(|| place(flow.to));
+        let from = alone(n, |flow| flow.from).then(|| place(flow.from));
+        let to = alone(n, |flow| flow.to).then(|| place(flow.to));
         let headers = if matches!(flow.config.transport, Transport::Tcp(_)) { TCP_HEADERS } else { ROCE_HEADERS };
         (from.is_some() || to.is_some()).then_some(MeasurableFlow {
             from,
@@ -254,4 +260,29 @@ pub(super) fn add(summary: &mut Summary, outcome: RealHostsResult, duration: Spa
     }
     summary.failures.extend(outcome.failures);
     summary.real_hosts = outcome.hosts;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use weir_scenario::RealPorts;
+    use weir_scenario::file;
+
+    use super::*;
+
+    #[test]
+    fn flows_that_share_their_class_with_ranks_are_not_measured_at_ports() {
+        let start = "[scenario]\nname = 'n'\nend = '1s'\n[switch.classes]\npreset = 'roce'\n[switch.port]\nrate = '1Gbps'\n[[switches]]\nname = 'S'\n";
+        let host = |name| format!("[[hosts]]\nname = '{name}'\nport = 'S.{name}'\nbackend = 'netns'\n");
+        let flow = |class| {
+            format!("[[flows]]\nname = 'f{class}'\nfrom = 'A'\nto = 'B'\nclass = {class}\ntransport = 'tcp-cubic'\n")
+        };
+        let ranks = "[[workloads]]\nkind = 'collective'\nclass = 3\ncollective = 'ring-all-reduce'\nbytes = '1KB'\n";
+        let text = [start, &host("A"), &host("B"), &flow(0), &flow(3), ranks].concat();
+        let runs = file::parse(Path::new("n.toml"), &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let scenario = runs[0].with_real_hosts(1, &RealPorts::default()).unwrap();
+        let measured: Vec<bool> = measurable_flows(&scenario).iter().map(Option::is_some).collect();
+        assert_eq!(measured, [true, false]);
+    }
 }
