@@ -164,6 +164,17 @@ fn all_maps_have_good_settings() {
     assert!(output.status.success() && said.contains("dsh.16: 36 settings"), "{said}");
 }
 
+#[test]
+fn experiments_with_collectives_have_good_points_and_settings() {
+    let folder = papers().join("../ai-fabrics");
+    for (command, mode) in [("reproduce", None), ("reproduce", Some("--quick")), ("explore", None)] {
+        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let output = weir.arg(command).arg(&folder).arg("--dry-run").args(mode).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("ai.3: "), "{said}");
+    }
+}
+
 /// Real frames may run experiments that a testbed can.
 #[test]
 #[cfg(feature = "dpdk")]
