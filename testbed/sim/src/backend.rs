@@ -286,7 +286,7 @@ impl ActiveRun<'_> {
                         record_pause(ns3, nodes, scenario, recorder, (origin, place, arrives), &frame);
                     }
                     if let Some(pauses) = pauses {
-                        pauses.record(scenario, at, (origin, place), &frame);
+                        pauses.record(at, (origin, place), &frame);
                     }
                     recorder.record_pfc_frame(at, origin, place, &frame)?;
                 }

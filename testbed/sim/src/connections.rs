@@ -221,7 +221,10 @@ impl Connections {
         let index = PathIndex::new(graph, run.record());
         let program = |rank: u32| (host(graph.ranks()[rank as usize].host as usize), run.program(rank));
         let sender = |rank: u32, operation: u32| match graph.ranks()[rank as usize].program.step(operation) {
-            ProgramStep::Send { connection, .. } => run.connection(rank, connection).ends.sender as u32,
+            ProgramStep::Send { connection, .. } => {
+                let GraphConnection { hosts, ends, .. } = run.connection(rank, connection);
+                (*hosts, ends.sender)
+            }
             _ => unreachable!("it is a message's operation"),
         };
         let mut marks: HashMap<u32, Vec<u32>> = HashMap::new();

@@ -18,11 +18,11 @@ pub enum PathStep {
         /// Duration, or its part within the repetition.
         duration: Span,
     },
-    /// Message.
+    /// Message, or its part within the repetition.
     Message {
-        /// Message; its start is its sender's.
+        /// Message, from the port of a host to that of another.
         message: Message,
-        /// Place of its sender at the sending host.
+        /// Place of its sender at the sending port.
         sender: u32,
         /// Receipt, or arrival of the acknowledgement.
         end: Time,
@@ -99,13 +99,13 @@ impl<'g> PathIndex<'g> {
     }
 
     /// Returns the path of a repetition that has ended with the operation `mark`, last step first. `program` returns a rank's host and the number of its
-    /// program there, `sender` the place of an operation's sender.
+    /// program there, `sender` the ports of an operation's connection, and the place of its sender.
     pub(super) fn path<'h>(
         &self,
         mark: u32,
         times: &RepetitionTimes,
         program: impl Fn(u32) -> (&'h Host, u32),
-        sender: impl Fn(u32, u32) -> u32,
+        sender: impl Fn(u32, u32) -> ([usize; 2], usize),
     ) -> Vec<PathStep> {
         let program_of = |rank: u32| &self.graph.ranks()[rank as usize].program;
         let (mut rank, mut operation, mut at) = (times.slowest, mark, times.end);
@@ -118,7 +118,8 @@ impl<'g> PathIndex<'g> {
                     let ProgramStep::Receive { channel, .. } = program_of(rank).step(operation) else { break };
                     let Some([from, send]) = self.sent([rank, channel], number) else { break };
                     if let Some(message) = self.message_of([from, send]) {
-                        at = self.push_message(&mut steps, message, sender(from, send), at, false);
+                        let interval = [times.start, at];
+                        at = self.push_message(&mut steps, message, sender(from, send), interval, false);
                     }
                     (rank, operation) = (from, send);
                     continue;
@@ -142,7 +143,8 @@ impl<'g> PathIndex<'g> {
                 }
                 ProgramStep::Send { .. } => {
                     let Some(message) = self.message_of([rank, before]) else { break };
-                    at = self.push_message(&mut steps, message, sender(rank, before), at, true);
+                    let interval = [times.start, at];
+                    at = self.push_message(&mut steps, message, sender(rank, before), interval, true);
                 }
                 _ => {}
             }
@@ -150,17 +152,18 @@ impl<'g> PathIndex<'g> {
         steps
     }
 
-    /// Adds a message; returns its start.
+    /// Adds a message, from `start` at the earliest; returns its start.
     fn push_message(
         &self,
         steps: &mut Vec<PathStep>,
         message: u32,
-        sender: u32,
-        end: Time,
+        ([from, to], sender): ([usize; 2], usize),
+        [start, end]: [Time; 2],
         is_acknowledged: bool,
     ) -> Time {
         let message = self.record.started[message as usize];
-        steps.push(PathStep::Message { message, sender, end, is_acknowledged });
+        let message = Message { start: message.start.max(start), from: from as u32, to: to as u32, ..message };
+        steps.push(PathStep::Message { message, sender: sender as u32, end, is_acknowledged });
         message.start
     }
 }

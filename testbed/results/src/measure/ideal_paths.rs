@@ -56,12 +56,23 @@ impl<'a> IdealPaths<'a> {
         transport: &Transport,
         stamps: TelemetryMode,
     ) -> Option<Span> {
-        let [from, to] = self.ports.choose(ends.map(|host| host as u32), 0).map(|port| port as usize);
+        let ports = self.ports.choose(ends.map(|host| host as u32), 0);
+        self.ideal_fct_between(ports.map(|port| port as usize), size, transport, stamps)
+    }
+
+    /// Returns the completion time between two ports of hosts.
+    pub fn ideal_fct_between(
+        &self,
+        [from, to]: [usize; 2],
+        size: Bytes,
+        transport: &Transport,
+        stamps: TelemetryMode,
+    ) -> Option<Span> {
         let (there, back) = (self.path_delay(from, to)?, self.path_delay(to, from)?);
         Some(ideal_fct(&there, &back, size, &self.framing(from, transport, stamps)))
     }
 
-    /// Returns the time from the start of an RDMA message to its receipt in an empty fabric; `None` if its path is unknown.
+    /// Returns the time from the start of an RDMA message to its receipt between two ports in an empty fabric; `None` if its path is unknown.
     pub fn ideal_delivery(&self, [from, to]: [usize; 2], size: Bytes, stamps: TelemetryMode) -> Option<Span> {
         Some(delivery(&self.path_delay(from, to)?, size, &self.framing(from, &Transport::Rdma, stamps)))
     }

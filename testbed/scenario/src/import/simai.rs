@@ -246,8 +246,7 @@ mod tests {
         let names: Vec<&str> = links.hosts.iter().map(|host| host.name.as_str()).collect();
         assert_eq!(names, ["H0", "H1", "H2", "H3", "H4", "H5", "H6", "H7"]);
         let dual = topology(8, 4, 3, |gpu| vec![gpu % 2, 2 + gpu % 2]);
-        let error =
-            "topology:5: GPU 0 has links to switches 12 and 14: dual ToR can't be simulated, as a host has one port";
+        let error = "topology:5: GPU 0 has links to switches 12 and 14: GPUs with several NIC ports (dual ToR) are not imported";
         assert!(imported_on(&workload, Some(&dual)).unwrap_err().starts_with(error));
         for (file, error) in [
             (
@@ -292,6 +291,10 @@ mod tests {
             (
                 format!("{}1\n{layer}", good.replace("checkpoints: 0", "checkpoints: 1 0")),
                 "w.txt:1: recomputation from checkpoints is not simulated; write checkpoints: 0",
+            ),
+            (
+                format!("{}1\n{layer}", good.replace("ep: 1", "ep: one")),
+                "w.txt:1: `ep: one` is no setting with a number from 0; write settings as ep: 1",
             ),
             (
                 format!("{}1\n{layer}", good.replace("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_DLRM")),

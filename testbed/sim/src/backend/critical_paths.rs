@@ -25,17 +25,7 @@ pub(super) struct PauseTimes {
 }
 
 impl PauseTimes {
-    pub(super) fn record(
-        &mut self,
-        scenario: &Scenario,
-        at: Time,
-        (origin, place): (MessageOrigin, PortRef),
-        frame: &PfcFrame,
-    ) {
-        let config = &scenario.switches[place.switch].ports[place.port];
-        if config.flow_control.message_kind() == MessageKind::Stages {
-            return;
-        }
+    pub(super) fn record(&mut self, at: Time, (origin, place): (MessageOrigin, PortRef), frame: &PfcFrame) {
         for class in frame.enabled.iter() {
             let pauses = self.pauses.entry((origin, place, class)).or_default();
             let is_paused = pauses.last().is_some_and(|[_, end]| *end == Time::NEVER);
@@ -139,7 +129,10 @@ impl<'r> PathTimes<'r> {
         let name = |host: u32| self.scenario.hosts[host as usize].name.clone();
         let source = |(origin, place, _): PauseSource| match (origin, self.peers.get(&place)) {
             (MessageOrigin::Host, Some(LinkPeer::Host(host))) => self.scenario.hosts[*host].name.clone(),
-            _ => self.scenario.port_name(place),
+            _ => {
+                let switch = &self.scenario.switches[place.switch];
+                format!("{}.{}", switch.name, switch.ports[place.port].name)
+            }
         };
         PathMessageSummary {
             from: name(message.from),
@@ -159,16 +152,21 @@ impl<'r> PathTimes<'r> {
         match self.scenario.servers_for(plan, ends) {
             Some(servers) if is_acknowledged => Some(servers.ideal_fct(message.size)),
             Some(servers) => Some(servers.ideal_fct(message.size) - servers.delay),
-            None if is_acknowledged => self.ideal.ideal_fct(ends, message.size, &plan.transport, stamps),
+            None if is_acknowledged => self.ideal.ideal_fct_between(ends, message.size, &plan.transport, stamps),
             None => self.ideal.ideal_delivery(ends, message.size, stamps),
         }
     }
 
-    /// Returns the sources of PAUSEs for the links that a message crossed; `None` if its path is unknown.
+    /// Returns the sources of PAUSEs for the links that a message crossed; `None` if its path is unknown, or another flow control than PFC
+    /// held it.
     fn links(&self, plan: &TrafficPlan, message: &Message, sender: u32) -> Option<Vec<(MessageOrigin, PortRef)>> {
         let [from, to] = [message.from, message.to].map(|host| host as usize);
         if self.scenario.servers_for(plan, [from, to]).is_some() {
             return Some(Vec::new());
+        }
+        let mut ports = self.scenario.switches.iter().flat_map(|switch| &switch.ports);
+        if !ports.all(|port| port.flow_control.message_kind() == MessageKind::Pfc) {
+            return None;
         }
         let routes = self.scenario.routes.as_ref()?;
         let is_by_flow = !self.scenario.reorders() && self.scenario.outages.is_empty();

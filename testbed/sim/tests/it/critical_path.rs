@@ -45,11 +45,31 @@ fn a_critical_path_names_the_pauses_of_its_links() {
         if is_paused {
             let port = summary.ports.iter().find(|port| port.host == "H0").unwrap();
             let of_port = port.classes.iter().find(|class| class.class == 3).unwrap().paused_ns;
-            assert_eq!(message.paused_by.as_deref(), Some("H0"), "the switch's port of H0");
+            assert_eq!(message.paused_by.as_deref(), Some("S0.H0"), "the switch's port of H0");
             assert!(paused > 0 && paused <= path.queueing_ns && paused <= of_port + 1, "{path:?}, {of_port}");
             assert!(path.queueing_ns > path.transmission_ns, "three hosts share a link: {path:?}");
         } else {
             assert_eq!((path.queueing_ns, paused, message.paused_by.as_ref()), (0, 0, None));
+        }
+    }
+}
+
+/// Hosts with several ports send by ports of which the first is one, and messages of a repetition may have started in the one before.
+#[test]
+fn critical_paths_add_up_over_ports_and_repetitions() {
+    let fabric = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts = 4";
+    for (ports, collective) in [(1, "binomial-broadcast"), (2, "ring-all-reduce"), (2, "pairwise-all-to-all")] {
+        let job = format!(
+            "[[workloads]]\nname = \"job\"\nkind = \"collective\"\nclass = 3\ncollective = \"{collective}\"\nbytes = \"256KB\"\n\
+             times = 3\n"
+        );
+        let summary = run(&format!("{fabric}\nports = {ports}"), &job, "").unwrap();
+        let repetitions = &summary.traffic[0].repetitions;
+        assert_eq!(repetitions.len(), 3);
+        for repetition in repetitions {
+            let path = repetition.critical_path.as_ref().unwrap();
+            let total = path.compute_ns + path.transmission_ns + path.queueing_ns;
+            assert!(repetition.completion_ns.unwrap().abs_diff(total) <= 3, "{ports}, {collective}: {repetition:?}");
         }
     }
 }

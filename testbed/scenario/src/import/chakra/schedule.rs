@@ -395,6 +395,19 @@ impl<'j> JobSchedule<'j> {
             (format!("the system file has no implementation of {kind:?}"), "write it, as in [\"ring\"]".to_owned())
         })?;
         let phase = |kind, algorithm, groups, bytes| CollectivePhase { kind, algorithm, groups, bytes };
+        let involved = collective.dims.as_deref().unwrap_or(&[]);
+        let is_by_dim = *is_job && !list.is_flat;
+        if !is_by_dim && involved.contains(&false) {
+            let problem = "involved_dim leaves out dimensions of a collective that is not simulated by dimensions";
+            let fix =
+                format!("write an implementation for each dimension in {}, and the network's dimensions", list.key);
+            return Err((problem.to_owned(), fix));
+        }
+        if is_by_dim && !involved.is_empty() && (involved.len() < self.dims.len() || !involved.contains(&true)) {
+            let problem =
+                format!("involved_dim {involved:?} has no dimension, or fewer than the network's {}", self.dims.len());
+            return Err((problem, "name the file of the network that the trace was made for".to_owned()));
+        }
         let phases = if !*is_job {
             // As in ASTRA-sim, a smaller group is a ring if the list is for several dimensions.
             let single = list.dims.len() == 1;

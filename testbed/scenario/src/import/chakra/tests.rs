@@ -219,6 +219,11 @@ fn an_all_reduce_of_two_dimensions_scatters_and_gathers() {
     let (graph, ..) = inputs(&[false, true]).import().unwrap();
     assert_eq!(sums(&graph)[&(0, 4)], (2, 8_192));
     assert!(!sums(&graph).contains_key(&(0, 1)));
+    let problem = inputs(&[true]).import().unwrap_err();
+    assert!(problem.contains("involved_dim [true] has no dimension, or fewer than the network's 2"), "{problem}");
+    let flat = Inputs { system: None, ..inputs(&[false, true]) };
+    let problem = flat.import().unwrap_err();
+    assert!(problem.contains("involved_dim leaves out dimensions"), "{problem}");
 }
 
 /// A switch of ASTRA-sim: gigabytes have 2^30 bytes, and the latency is that of a link.
@@ -434,6 +439,14 @@ fn files_that_are_no_traces_are_refused() {
         (vec![("job.0.json", b"hello")], "job.0.json: this is no JSON: it begins with no brace"),
         (vec![("job.0.json", b"{}")], "job.0.json: the list workload_graph is missing"),
         (vec![("job.0.json", b"{\"workload_graph\": [{}]}")], "job.0.json: workload_graph[0] has no number Id"),
+        (
+            vec![("job.0.json", b"{\"workload_graph\": [{\"Id\": 1, \"NodeType\": 4, \"runtime\": -5}]}")],
+            "job.0.json: runtime of workload_graph[0] is no number from 0",
+        ),
+        (
+            vec![("job.0.json", b"{\"workload_graph\": [{\"Id\": 1, \"NodeType\": 4, \"data_deps\": 0}]}")],
+            "job.0.json: data_deps of workload_graph[0] is no list of ids",
+        ),
     ] {
         let found = refused(&files);
         assert!(found.starts_with(error), "{found}");

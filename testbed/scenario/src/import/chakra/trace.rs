@@ -264,14 +264,23 @@ fn read_json(json: &Value) -> Result<NodesAndGroups, String> {
         let fields = value.as_object().ok_or(format!("workload_graph[{place}] is no object"))?;
         let number = |key: &str| fields.get(key).and_then(Value::as_i64);
         let missing = |key: &str| format!("workload_graph[{place}] has no number {key}");
-        let dependencies = fields.get("data_deps").and_then(Value::as_array);
-        let dependencies = dependencies.into_iter().flatten().map(Value::as_u64).collect::<Option<Vec<u64>>>();
+        let dependencies = match fields.get("data_deps") {
+            None => Some(Vec::new()),
+            Some(list) => list.as_array().and_then(|list| list.iter().map(Value::as_u64).collect()),
+        };
+        // As in Chakra's reader, fractions are cut.
+        let micros = match fields.get("runtime") {
+            None => Some(0),
+            Some(runtime) => {
+                runtime.as_u64().or(runtime.as_f64().filter(|micros| *micros >= 0.0).map(|micros| micros as u64))
+            }
+        };
         let reader = NodeReader {
             id: fields.get("Id").and_then(Value::as_u64).ok_or_else(|| missing("Id"))?,
             name: fields.get("Name").and_then(Value::as_str).unwrap_or_default().to_owned(),
             node_type: number("NodeType").ok_or_else(|| missing("NodeType"))?,
-            dependencies: dependencies.ok_or_else(|| missing("in data_deps"))?,
-            micros: fields.get("runtime").and_then(Value::as_u64).unwrap_or(0),
+            dependencies: dependencies.ok_or(format!("data_deps of workload_graph[{place}] is no list of ids"))?,
+            micros: micros.ok_or(format!("runtime of workload_graph[{place}] is no number from 0"))?,
             attributes: fields,
         };
         reader.read()

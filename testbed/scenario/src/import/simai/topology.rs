@@ -69,7 +69,7 @@ fn check_gpus(file: &SourceFile, topology: &mut Topology, gpus: u32) -> Result<(
         let (gpu, switch) = (link.ends[place], link.ends[1 - place]);
         if let Some(other) = nics.insert(gpu, switch) {
             let problem = format!(
-                "GPU {gpu} has links to switches {other} and {switch}: dual ToR can't be simulated, as a host has one port"
+                "GPU {gpu} has links to switches {other} and {switch}: GPUs with several NIC ports (dual ToR) are not imported"
             );
             return Err(ImportErrors::one(
                 &file.name,

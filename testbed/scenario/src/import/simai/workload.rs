@@ -83,6 +83,13 @@ impl SimaiWorkload {
             let problem = "recomputation from checkpoints is not simulated".to_owned();
             return fail(1, problem, "write checkpoints: 0 checkpoint_initiates: 0");
         }
+        for setting in settings[1..].chunks(2) {
+            let is_number = |value: &&str| value.parse::<u32>().is_ok();
+            if !setting[0].ends_with(':') || !setting.get(1).is_some_and(is_number) {
+                let problem = format!("`{}` is no setting with a number from 0", setting.join(" "));
+                return fail(1, problem, "write settings as ep: 1");
+            }
+        }
         if tensor.checked_mul(expert).is_none_or(|group| !gpus.is_multiple_of(group)) {
             return fail(
                 1,
