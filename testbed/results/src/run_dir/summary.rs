@@ -218,7 +218,7 @@ pub struct CriticalPathSummary {
     pub transmission_ns: u64,
     /// Further time of the messages.
     pub queueing_ns: u64,
-    /// Part of the further time in which a link of the message's path was paused; null if paths are unknown.
+    /// Part of the further time in which a link of the message's path was paused; null if paths are unknown, or without PFC.
     pub paused_ns: Option<u64>,
     /// Number of messages.
     pub messages: u64,
