@@ -21,7 +21,7 @@ pub struct SeriesColumn<Sample: 'static, Previous: 'static> {
 pub const FLOW_COLUMNS: &[SeriesColumn<FlowSample, FlowSample>] = &[
     SeriesColumn {
         name: "sent_bps",
-        help: "Payload sent, mean since the previous row.",
+        help: "Payload sent, mean since the previous row; 0 where real hosts' flows share their class.",
         field: |flow, previous, span| rate(flow.sent, previous.sent, span),
     },
     SeriesColumn {
