@@ -44,7 +44,7 @@ def received(finished, port):
 
 def flood_while_stopped(switch, wire, stream):
     """Sends more than any device keeps while the switch does not poll; what the switch left when it ended."""
-    switch.process.send_signal(signal.SIGSTOP)
+    switch.suspend()
     for _ in range(FRAMES):
         wire.send(stream.next())
     switch.process.send_signal(signal.SIGCONT)
@@ -189,7 +189,7 @@ def test_what_a_tap_device_had_no_room_for(cables, tmp_path):
             for _ in range(50):
                 host.send(stream.next())
             time.sleep(0.5)
-            switch.process.send_signal(signal.SIGSTOP)
+            switch.suspend()
             for _ in range(FRAMES // 10):
                 # The interface drops it and says so to the sender.
                 with contextlib.suppress(OSError):

@@ -201,7 +201,7 @@ def test_no_frame_vanishes_when_a_carrier_is_lost(cables, tmp_path, device):
                 wires["p0"].send(stream.next())
             time.sleep(0.3)
             # These wait for the switch, which does not know yet.
-            switch.process.send_signal(signal.SIGSTOP)
+            switch.suspend()
             for _ in range(50):
                 wires["p0"].send(stream.next())
             here.ip("link", "set", "host-p1", "down")

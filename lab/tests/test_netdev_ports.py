@@ -141,7 +141,7 @@ def test_frames_that_a_stopped_switch_does_not_fetch_are_counted(switch_between)
     _, wires, switch = switch_between(rate="10Mbps")
     stream = Stream(LEFT, RIGHT, dscp=0)
     frames = 6000
-    switch.process.send_signal(signal.SIGSTOP)
+    switch.suspend()
     for _ in range(frames):
         wires["left"].send(stream.next())
     switch.process.send_signal(signal.SIGCONT)
@@ -161,7 +161,7 @@ def test_a_pause_shorter_than_the_ring_loses_nothing(switch_between):
     _, wires, switch = switch_between(lossless="[0]")
     stream = Stream(LEFT, RIGHT, dscp=0, length=1000)
     frames = 6000
-    switch.process.send_signal(signal.SIGSTOP)
+    switch.suspend()
     for _ in range(frames):
         wires["left"].send(stream.next())
     switch.process.send_signal(signal.SIGCONT)

@@ -127,6 +127,12 @@ class Switch:
             # Nothing more will come, so nobody need wait.
             self._forwarding.set()
 
+    def suspend(self):
+        """Stops all threads of the switch, until it gets SIGCONT."""
+        self.process.send_signal(signal.SIGSTOP)
+        # It returns when the last thread has stopped, which takes a while where others have the CPUs.
+        os.waitpid(self.process.pid, os.WUNTRACED)
+
     def __enter__(self):
         try:
             self.wait_until_forwarding()
