@@ -47,6 +47,11 @@ impl<'a> IdealPaths<'a> {
         self.links[place.switch][place.port] = rate.map(|rate| LinkSpec::new(rate, delay));
     }
 
+    /// Returns the far end of a port's link.
+    pub fn peer(&self, place: PortRef) -> Option<LinkPeer> {
+        self.peers[place.switch][place.port]
+    }
+
     /// Returns a message's completion time in an empty fabric, at the rate of the sender's link; `None` if a path is unknown. RDMA
     /// frames carry `stamps`.
     pub fn ideal_fct(

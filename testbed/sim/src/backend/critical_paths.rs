@@ -1,6 +1,6 @@
 //! Times of critical paths: computations, transmission, queueing, and the PAUSEs of the links that messages crossed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use weir_flowctl::MessageKind;
 use weir_results::measure::IdealPaths;
@@ -53,7 +53,10 @@ pub(super) struct PathTimes<'r> {
     sim: &'r Sim,
     ideal: &'r IdealPaths<'r>,
     pauses: &'r PauseTimes,
-    peers: HashMap<PortRef, LinkPeer>,
+    /// Whether all ports have PFC.
+    has_pfc: bool,
+    /// Whether all frames of a connection take one path.
+    is_by_flow: bool,
 }
 
 /// Number of messages of a summary.
@@ -66,12 +69,10 @@ impl<'r> PathTimes<'r> {
         ideal: &'r IdealPaths<'r>,
         pauses: &'r PauseTimes,
     ) -> PathTimes<'r> {
-        let hosts = scenario.hosts.iter().enumerate().map(|(host, plan)| (plan.place(), LinkPeer::Host(host)));
-        let links = scenario.links.iter().flat_map(|link| {
-            let [one, other] = link.ends;
-            [(one, LinkPeer::Port(other)), (other, LinkPeer::Port(one))]
-        });
-        PathTimes { scenario, sim, ideal, pauses, peers: hosts.chain(links).collect() }
+        let mut ports = scenario.switches.iter().flat_map(|switch| &switch.ports);
+        let has_pfc = ports.all(|port| port.flow_control.message_kind() == MessageKind::Pfc);
+        let is_by_flow = !scenario.reorders() && scenario.outages.is_empty();
+        PathTimes { scenario, sim, ideal, pauses, has_pfc, is_by_flow }
     }
 
     /// Returns the times of a path of a traffic plan.
@@ -127,8 +128,8 @@ impl<'r> PathTimes<'r> {
         longest: Option<&(Span, PauseSource)>,
     ) -> PathMessageSummary {
         let name = |host: u32| self.scenario.hosts[host as usize].name.clone();
-        let source = |(origin, place, _): PauseSource| match (origin, self.peers.get(&place)) {
-            (MessageOrigin::Host, Some(LinkPeer::Host(host))) => self.scenario.hosts[*host].name.clone(),
+        let source = |(origin, place, _): PauseSource| match (origin, self.ideal.peer(place)) {
+            (MessageOrigin::Host, Some(LinkPeer::Host(host))) => self.scenario.hosts[host].name.clone(),
             _ => {
                 let switch = &self.scenario.switches[place.switch];
                 format!("{}.{}", switch.name, switch.ports[place.port].name)
@@ -164,29 +165,24 @@ impl<'r> PathTimes<'r> {
         if self.scenario.servers_for(plan, [from, to]).is_some() {
             return Some(Vec::new());
         }
-        let mut ports = self.scenario.switches.iter().flat_map(|switch| &switch.ports);
-        if !ports.all(|port| port.flow_control.message_kind() == MessageKind::Pfc) {
-            return None;
-        }
-        let routes = self.scenario.routes.as_ref()?;
-        let is_by_flow = !self.scenario.reorders() && self.scenario.outages.is_empty();
+        let routes = self.scenario.routes.as_ref().filter(|_| self.has_pfc)?;
         let hash = self.sim.host(from).sender_flow_hash(sender as usize);
         let mut place = self.scenario.hosts[from].place();
         let mut links = vec![(MessageOrigin::Port, place)];
         loop {
             let ports = routes.ports(place.switch, to);
-            if ports.len() != 1 && !is_by_flow {
+            if ports.len() != 1 && !self.is_by_flow {
                 return None;
             }
             let number = ecmp::choose(hash, self.scenario.hash_seed(place.switch), ports.len());
             place = PortRef { switch: place.switch, port: usize::from(*ports.get(number)?) };
-            match self.peers.get(&place)? {
+            match self.ideal.peer(place)? {
                 LinkPeer::Host(_) => {
                     links.push((MessageOrigin::Host, place));
                     return Some(links);
                 }
                 LinkPeer::Port(next) => {
-                    place = *next;
+                    place = next;
                     links.push((MessageOrigin::Port, place));
                 }
             }
