@@ -191,7 +191,7 @@ def foreign_bridge(namespace, here):
     other.be_silent()
     for port in ("b", "c"):
         netns.veth((here, f"sw-{port}"), (other, f"br-{port}"))
-    other.ip("link", "add", "foreign", "type", "bridge")
+    other.ip("link", "add", "foreign", "type", "bridge", "mcast_snooping", "0")
     other.ip("link", "set", "foreign", "up")
     other.ip("link", "set", "br-b", "master", "foreign")
     return other

@@ -123,7 +123,7 @@ def test_stations_that_move_are_reported(cables, tmp_path):
 
 def test_a_loop_through_another_switch_is_reported(cables, tmp_path):
     here, wires = cables("loop", ["a"])
-    here.ip("link", "add", "foreign", "type", "bridge")
+    here.ip("link", "add", "foreign", "type", "bridge", "mcast_snooping", "0")
     here.ip("link", "set", "foreign", "up")
     for port in ("b", "c"):
         netns.veth((here, f"sw-{port}"), (here, f"br-{port}"))

@@ -133,10 +133,18 @@ impl<P: Packet> Forwarding<P> {
             found.remove_front(staged + 1);
             unknown.frames = unknown.frames.checked_shr(staged as u32 + 1).unwrap_or(0);
             self.find_unknown::<Sink>(now, port, burst, found, unknown, cache, allocator);
-            if self.request.room() < found.count {
-                self.flush(now, port, allocator, sink);
-            }
+            let (count, room) = (found.count, self.request.room());
+            found.count = count.min(room);
             staged = self.stage_frames(port, found);
+            if staged == room && room < count {
+                // Frames that were flooded filled the request. It is admitted before the next frame, as on the slow path.
+                self.staged.extend(burst.drain(..staged));
+                self.flush(now, port, allocator, sink);
+                found.remove_front(staged);
+                found.count = count - staged;
+                unknown.frames = unknown.frames.checked_shr(staged as u32).unwrap_or(0);
+                staged = self.stage_frames(port, found);
+            }
         }
         self.flush(now, port, allocator, sink);
     }

@@ -92,7 +92,7 @@ fn outcome(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn at_a_glance_and_in_full_come_to_the_same(
         arrivals in arrivals(),
