@@ -116,7 +116,7 @@ def test_stations_that_move_are_reported(cables, tmp_path):
         assert events(socket, "mac_move")[0] in [("a", f"{station(8)} b"), ("b", f"{station(8)} a")]
         assert len(events(socket, "mac_move")) == 1
         assert switch.has_said(f"station {station(8)} moves between this port and port")
-        assert stations(socket)["a"]["moves"] >= 100
+        until(lambda: stations(socket)["a"]["moves"] >= 100, lambda: stations(socket), WITHIN_S)
         assert "Moves" in weir(socket, "show", "interfaces", "stations")
         switch.stop().check_sound()
 
