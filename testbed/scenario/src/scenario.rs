@@ -256,12 +256,48 @@ impl Scenario {
         self.sample_every = self.sample_every.min(self.end.since(Time::ZERO));
     }
 
-    /// Returns the instants at which links go down (`true`) or up, earliest first.
+    /// Returns the instants at which links go down (`true`) or up, earliest first: by outages, and as switches learn that they are
+    /// [isolated](Scenario::links_of_isolated).
     pub fn link_changes(&self) -> Vec<(Time, LinkRef, bool)> {
+        let mut changes = self.outage_changes();
+        let RerouteSchedule { at, sets } = self.reroutings();
+        let mut down = Vec::new();
+        for (at, set) in at {
+            let next = self.links_of_isolated(&sets[set]);
+            let up = down.iter().filter(|link| !next.contains(link)).map(|link| (at, *link, false));
+            changes.extend(up.chain(next.iter().filter(|link| !down.contains(link)).map(|link| (at, *link, true))));
+            down = next;
+        }
+        changes.sort_by_key(|(at, ..)| *at);
+        changes
+    }
+
+    fn outage_changes(&self) -> Vec<(Time, LinkRef, bool)> {
         let changes = |outage: &Outage| [(outage.at, outage.link, true), (outage.until, outage.link, false)];
         let mut changes: Vec<_> = self.outages.iter().flat_map(changes).filter(|(at, ..)| *at < Time::NEVER).collect();
         changes.sort_by_key(|(at, ..)| *at);
         changes
+    }
+
+    /// Returns the links that switches take down while these links are cut: a switch that has lost its links to all others, those to hosts
+    /// that have another port.
+    fn links_of_isolated(&self, cut: &[LinkRef]) -> Vec<LinkRef> {
+        let (ports, routes) = (self.host_ports(), self.routes.as_ref());
+        let Some(routes) = routes.filter(|_| ports.hosts().next().is_some()) else { return Vec::new() };
+        let isolated = routes.isolated(&self.ends_between(cut));
+        let is_isolated = |port: &u32| isolated.contains(&self.hosts[*port as usize].switch);
+        let is_up = |port: u32| !is_isolated(&port) && !cut.contains(&LinkRef::ToHost(port as usize));
+        let hosts = ports.hosts().map(|host| ports.ports(host)).filter(|of_host| of_host.clone().any(is_up));
+        hosts.flatten().filter(is_isolated).map(|port| LinkRef::ToHost(port as usize)).collect()
+    }
+
+    /// Returns the ends of those of the links that are between switches.
+    fn ends_between(&self, links: &[LinkRef]) -> Vec<[PortRef; 2]> {
+        let ends = links.iter().filter_map(|link| match link {
+            LinkRef::Between(link) => Some(self.links[*link].ends),
+            LinkRef::ToHost(_) => None,
+        });
+        ends.collect()
     }
 
     /// Returns the routes while these links are cut: around links between switches, and to a host by another of its ports.
@@ -270,13 +306,12 @@ impl Scenario {
     /// If the scenario has no routes.
     pub fn routes_around(&self, cut: &[LinkRef]) -> Routes {
         let routes = self.routes.as_ref().expect("a scenario with routes");
-        let ends = cut.iter().filter_map(|link| match link {
-            LinkRef::Between(link) => Some(self.links[*link].ends),
-            LinkRef::ToHost(_) => None,
-        });
-        let mut around = routes.around(&ends.collect::<Vec<_>>());
-        let ports = self.host_ports();
-        let is_cut = |port: &u32| cut.contains(&LinkRef::ToHost(*port as usize));
+        let mut around = routes.around(&self.ends_between(cut));
+        let (ports, isolated) = (self.host_ports(), self.links_of_isolated(cut));
+        let is_cut = |port: &u32| {
+            let link = LinkRef::ToHost(*port as usize);
+            cut.contains(&link) || isolated.contains(&link)
+        };
         for of_host in ports.hosts().map(|host| ports.ports(host)) {
             let Some(up) = of_host.clone().find(|port| !is_cut(port)) else { continue };
             of_host.filter(is_cut).for_each(|port| around.replace_end(port as usize, up as usize));
@@ -292,7 +327,7 @@ impl Scenario {
         let ports = self.host_ports();
         let has_others = |port: usize| ports.count(ports.host(port as u32)) > 1;
         let mut outages_of: BTreeMap<LinkRef, usize> = BTreeMap::new();
-        for changes in self.link_changes().chunk_by(|one, next| one.0 == next.0) {
+        for changes in self.outage_changes().chunk_by(|one, next| one.0 == next.0) {
             for (_, link, is_cut) in changes {
                 if matches!(link, LinkRef::ToHost(port) if !has_others(*port)) {
                     continue;

@@ -91,9 +91,12 @@ fn send_in_turn(members: &mut [SimHost], port: usize, now: Time, network: &mut N
         if members[member].own_wakeup > now || port_in_use(members, member) != port {
             continue;
         }
-        let before = members[port].frames[0];
+        // Flow control is the port's own.
+        let counts = |members: &[SimHost]| [members[port].frames[0], members[member].host.counters().control_sent];
+        let before = counts(members);
         members[member].own_wakeup = at_port(members, member, port, now, |host| host.send(now, network));
-        let sent = members[port].frames[0] - before;
+        let [frames, control] = counts(members);
+        let sent = frames - before[0] - (control - before[1]);
         let place = place_mut(members, port);
         if sent > 0 {
             place.last_sender = member;

@@ -3,13 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 
 use weir_switch_core::ecmp;
 
 use super::ideal::PathDelay;
-use super::wiring::Wiring;
+use super::wiring::{PortLink, Wiring};
 use super::{Fabric, LinkSpec};
 use crate::port_ref::{LinkPeer, PortRef};
 
@@ -136,6 +136,17 @@ impl Routes {
         });
         let rows = rows.collect();
         Routes { wiring, hosts: self.hosts.clone(), rows, row_of: self.row_of.clone(), groups: collector.groups }
+    }
+
+    /// Returns the switches that have links to others, none of them up, while these links are cut too.
+    pub(crate) fn isolated(&self, cut: &[[PortRef; 2]]) -> BTreeSet<usize> {
+        let mut wiring = self.wiring.clone();
+        cut.iter().flatten().for_each(|end| wiring.cut(*end));
+        let is_isolated = |(_, wires): &(usize, &[PortLink])| {
+            let mut to_switches = wires.iter().filter(|wire| matches!(wire.peer, LinkPeer::Port(_))).peekable();
+            to_switches.peek().is_some() && to_switches.all(|wire| !wire.is_up)
+        };
+        wiring.switches().enumerate().filter(is_isolated).map(|(switch, _)| switch).collect()
     }
 
     /// Routes frames for a host to the port of another.

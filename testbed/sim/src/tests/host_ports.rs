@@ -45,8 +45,10 @@ fn run(scenario: &Scenario, threads: usize) -> (Sim, Vec<CompletedMessage>) {
     for instant in instants {
         sim.run_until(instant);
         for (_, link, is_cut) in changes.iter().filter(|(at, ..)| *at == instant) {
-            let LinkRef::ToHost(port) = *link else { panic!("only links to hosts fail") };
-            sim.set_host_link_up(scenario, port, !is_cut);
+            match *link {
+                LinkRef::ToHost(port) => sim.set_host_link_up(scenario, port, !is_cut),
+                LinkRef::Between(link) => sim.set_link_up(scenario, link, !is_cut),
+            }
         }
         reroutings.iter().filter(|(at, _)| *at == instant).for_each(|(_, set)| sim.use_routes(*set));
     }
@@ -153,4 +155,39 @@ fn a_host_goes_on_by_its_other_port() {
     assert!(halved < whole * 2 && halved > whole + whole.divided_by(2), "{whole} {halved}");
     let (_, _, apart) = ended(&[("H0", "L1", 200, 900), ("H0", "L0", 500, 1_200)]);
     assert!(apart > whole + Span::from_micros(500), "{apart}");
+}
+
+/// Messages that are done before a port's link fails: credit that the port's own NIC advertises there afterwards is nobody else's.
+#[test]
+fn flow_control_of_a_port_is_no_fail_over() {
+    let cbfc = "[switch.port]\nflow_control = { kind = 'cbfc', buffer = '200KB', period = '10us' }\n";
+    let scenario = listed([8, 9].into_iter(), &format!("{cbfc}{}", outages(&[("H0", "L1", 400, 900)])));
+    let (sim, done) = run(&scenario, 1);
+    assert!(done.iter().all(|message| message.fct < Span::from_micros(400)), "{done:?}");
+    let data = 2 * 256;
+    assert!(sim.host_frames(0)[0] > data, "the NIC advertises credit: {:?}", sim.host_frames(0));
+    assert_eq!(sim.failed_over(), 0);
+}
+
+/// L1 loses both uplinks for a while, and takes down its links to hosts, which are on L0 too.
+#[test]
+fn hosts_leave_a_leaf_without_uplinks() {
+    let uplinks = outages(&[("L1", "S0", 200, 9_000), ("S1", "L1", 100, 9_000)]);
+    let scenario = listed((0..64).map(|n| if n % 2 == 0 { 8 + n % 8 } else { 1 + n % 7 }), &uplinks);
+    let changes: Vec<_> =
+        scenario.link_changes().into_iter().map(|(at, link, is_cut)| (at.as_nanos() / 1_000, link, is_cut)).collect();
+    let of_ports = |at: u64, is_cut: bool| (16..24).map(move |port| (at, LinkRef::ToHost(port), is_cut));
+    let expected: Vec<_> = of_ports(250, true).chain(of_ports(9_050, false)).collect();
+    assert_eq!(
+        changes.into_iter().filter(|(_, link, _)| matches!(link, LinkRef::ToHost(_))).collect::<Vec<_>>(),
+        expected
+    );
+    let (sim, done) = run(&scenario, 1);
+    assert_eq!(done.len(), 64);
+    assert!(done.iter().all(|message| message.fct < Span::from_millis(9)));
+    assert!(sim.failed_over() > 0);
+    // Both ToRs of a pair: none of them has anything better.
+    let both = outages(&["L0", "L1"].map(|leaf| ["S0", "S1"].map(|spine| (leaf, spine, 200, 9_000))).concat());
+    let changes = listed([8].into_iter(), &both).link_changes();
+    assert!(changes.iter().all(|(_, link, _)| matches!(link, LinkRef::Between(_))), "{changes:?}");
 }
