@@ -3,7 +3,7 @@
 use weir_nic::host::{TelemetryMode, Transport};
 use weir_scenario::topology::{Framing, LinkSpec, PathDelay, delivery, ideal_fct};
 use weir_scenario::{HostPorts, LinkPeer, PortRef, Scenario};
-use weir_units::{Bytes, MacAddr, Span};
+use weir_units::{Bytes, Span};
 
 /// Paths of a scenario's messages.
 ///
@@ -50,6 +50,13 @@ impl<'a> IdealPaths<'a> {
     /// Returns the far end of a port's link.
     pub fn peer(&self, place: PortRef) -> Option<LinkPeer> {
         self.peers[place.switch][place.port]
+    }
+
+    /// Returns a switch's port toward a host by its static addresses.
+    pub fn static_port(&self, switch: usize, host: usize) -> Option<usize> {
+        let destination = self.scenario.hosts[host].nic.mac;
+        let mut addresses = self.scenario.switches[switch].static_macs.iter();
+        addresses.find(|(mac, _)| *mac == destination).map(|(_, port)| *port)
     }
 
     /// Returns a message's completion time in an empty fabric, at the rate of the sender's link; `None` if a path is unknown. RDMA
@@ -101,14 +108,12 @@ impl<'a> IdealPaths<'a> {
 
     fn by_static_addresses(&self, from: usize, to: usize) -> Option<PathDelay> {
         let hosts = &self.scenario.hosts;
-        let destination: MacAddr = hosts[to].nic.mac;
         let mut hops = vec![LinkSpec::new(hosts[from].nic.rate, hosts[from].link_delay)];
         let mut switch = hosts[from].switch;
         for _ in 0..SWITCHES_MAX {
-            let static_macs = &self.scenario.switches[switch].static_macs;
-            let (_, port) = static_macs.iter().find(|(mac, _)| *mac == destination)?;
-            hops.push(self.links[switch][*port]?);
-            match self.peers[switch][*port]? {
+            let port = self.static_port(switch, to)?;
+            hops.push(self.links[switch][port]?);
+            match self.peers[switch][port]? {
                 LinkPeer::Host(host) => return (host == to).then_some(PathDelay { hops }),
                 LinkPeer::Port(next) => switch = next.switch,
             }

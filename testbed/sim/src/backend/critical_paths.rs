@@ -165,17 +165,24 @@ impl<'r> PathTimes<'r> {
         if self.scenario.servers_for(plan, [from, to]).is_some() {
             return Some(Vec::new());
         }
-        let routes = self.scenario.routes.as_ref().filter(|_| self.has_pfc)?;
+        if !self.has_pfc {
+            return None;
+        }
         let hash = self.sim.host(from).sender_flow_hash(sender as usize);
         let mut place = self.scenario.hosts[from].place();
         let mut links = vec![(MessageOrigin::Port, place)];
         loop {
-            let ports = routes.ports(place.switch, to);
-            if ports.len() != 1 && !self.is_by_flow {
-                return None;
-            }
-            let number = ecmp::choose(hash, self.scenario.hash_seed(place.switch), ports.len());
-            place = PortRef { switch: place.switch, port: usize::from(*ports.get(number)?) };
+            place.port = match &self.scenario.routes {
+                Some(routes) => {
+                    let ports = routes.ports(place.switch, to);
+                    if ports.len() != 1 && !self.is_by_flow {
+                        return None;
+                    }
+                    let number = ecmp::choose(hash, self.scenario.hash_seed(place.switch), ports.len());
+                    usize::from(*ports.get(number)?)
+                }
+                None => self.ideal.static_port(place.switch, to)?,
+            };
             match self.ideal.peer(place)? {
                 LinkPeer::Host(_) => {
                     links.push((MessageOrigin::Host, place));

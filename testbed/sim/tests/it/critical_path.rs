@@ -10,10 +10,14 @@ use crate::run_directory;
 
 /// Runs a scenario whose workload may name `messages.csv`.
 fn run(topology: &str, workloads: &str, messages: &str) -> Result<Summary, SimRunError> {
+    run_by("ecmp", topology, workloads, messages)
+}
+
+fn run_by(forwarding: &str, topology: &str, workloads: &str, messages: &str) -> Result<Summary, SimRunError> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("messages.csv"), messages).unwrap();
     let text = format!(
-        "[scenario]\nname = \"graph\"\nend = \"2ms\"\n[switch]\nmtu = 4200\n[switch.buffer]\nsize = \"400KB\"\npolicy = \"dt\"\n\
+        "[scenario]\nname = \"graph\"\nend = \"2ms\"\nforwarding = \"{forwarding}\"\n[switch]\nmtu = 4200\n[switch.buffer]\nsize = \"400KB\"\npolicy = \"dt\"\n\
          [switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n[topology]\n{topology}\n\
          rate = \"100Gbps\"\ndelay = \"1us\"\n[nic]\nmtu = 4096\n{workloads}"
     );
@@ -52,6 +56,19 @@ fn a_critical_path_names_the_pauses_of_its_links() {
             assert_eq!((path.queueing_ns, paused, message.paused_by.as_ref()), (0, 0, None));
         }
     }
+}
+
+#[test]
+fn static_addresses_give_the_links_of_a_critical_path() {
+    let incast = "[[workloads]]\nname = \"others\"\nkind = \"incast\"\nclass = 3\nsizes = \"1MB\"\nsenders = [\"H1\", \"H2\"]\n\
+                  receivers = [\"H3\"]\n";
+    let fabric = "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts = 2";
+    let [by_hash, by_address] = ["ecmp", "static"].map(|forwarding| {
+        let mut summary = run_by(forwarding, fabric, &format!("{BROADCAST}{incast}"), "").unwrap();
+        summary.traffic[0].repetitions.remove(0).critical_path.unwrap()
+    });
+    assert!(by_address.paused_ns > Some(0), "{by_address:?}");
+    assert_eq!(by_address, by_hash);
 }
 
 /// Hosts with several ports send by ports of which the first is one, and messages of a repetition may have started in the one before.
