@@ -139,10 +139,7 @@ impl SimBackend {
             sim,
             recorder,
             ns3,
-            nodes: Ns3Nodes::from_names(
-                scenario.hosts.iter().map(|host| host.name.as_str()),
-                scenario.switches.iter().map(|switch| switch.name.as_str()),
-            ),
+            nodes: ns3_nodes(scenario),
             observe,
             stop,
             expects: self.expects,
@@ -157,6 +154,15 @@ impl SimBackend {
         run.finish(&summary)?;
         Ok(summary)
     }
+}
+
+/// Numbers a scenario's nodes, as [`Ns3Files`] have them.
+fn ns3_nodes(scenario: &Scenario) -> Ns3Nodes {
+    let ports = scenario.host_ports();
+    let host = |port: usize| (scenario.host_name(port), ports.number(port as u32));
+    let hosts: Vec<(&str, usize)> = (0..scenario.hosts.len()).map(host).collect();
+    let switches: Vec<&str> = scenario.switches.iter().map(|switch| switch.name.as_str()).collect();
+    Ns3Nodes::from_names(&hosts, &switches)
 }
 
 /// Rejects a scenario that needs more than the free memory, where that is known.
@@ -353,7 +359,7 @@ impl ActiveRun<'_> {
         })?;
         if let Some(ns3) = &mut self.ns3 {
             let (start, standalone) = (completion.released, ideal.unwrap_or(completion.fct));
-            let [from, to] = [from, to].map(|host| self.nodes.hosts[host]);
+            let [from, to] = [from, to].map(|host| self.nodes.hosts[host][0]);
             ns3.message(&Ns3Message {
                 from,
                 to,
@@ -642,7 +648,10 @@ fn record_pause(
     let port = |place: PortRef| (nodes.switches[place.switch], true, place.port + 1);
     let (node, is_switch, interface) = match (origin, recorder.ports().port(place).peer) {
         (MessageOrigin::Host, _) => port(place),
-        (MessageOrigin::Port, Some(LinkPeer::Host(host))) => (nodes.hosts[host], false, 1),
+        (MessageOrigin::Port, Some(LinkPeer::Host(host))) => {
+            let [node, interface] = nodes.hosts[host];
+            (node, false, interface)
+        }
         (MessageOrigin::Port, Some(LinkPeer::Port(peer))) => port(peer),
         (MessageOrigin::Port, None) => return,
     };

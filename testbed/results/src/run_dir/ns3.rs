@@ -1,6 +1,6 @@
 //! `fct.txt`, `pfc.txt` and `qlen.txt`: results in the formats of the public HPCC simulator and its descendants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use weir_units::{Bytes, Span, Time};
@@ -63,35 +63,36 @@ impl<W: Write> Ns3Pauses<W> {
 /// in an imported topology; H5-2 is another NIC of node 5. Otherwise hosts are numbered from 0, then switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ns3Nodes {
-    /// Numbers of the hosts, in the order of the scenario.
-    pub hosts: Vec<usize>,
+    /// Node and interface of each host and further port, in the order of the scenario.
+    pub hosts: Vec<[usize; 2]>,
     /// Numbers of the switches.
     pub switches: Vec<usize>,
 }
 
 impl Ns3Nodes {
-    /// Numbers a scenario's hosts and switches by these names.
-    pub fn from_names<'n>(
-        hosts: impl ExactSizeIterator<Item = &'n str> + Clone,
-        switches: impl ExactSizeIterator<Item = &'n str> + Clone,
-    ) -> Ns3Nodes {
+    /// Numbers a scenario's hosts and switches by their names. `hosts` has each host and further port, with the number of the port at
+    /// its host, from 0.
+    pub fn from_names(hosts: &[(&str, usize)], switches: &[&str]) -> Ns3Nodes {
         let number = |name: &str, letter: char| name.strip_prefix(letter)?.parse().ok().filter(|n| *n < 1 << 16);
-        let host = |name: &str| match name.split_once('-') {
-            Some((node, nic)) => nic.parse::<usize>().ok().and_then(|_| Some((number(node, 'H')?, false))),
-            None => Some((number(name, 'H')?, true)),
+        let host = |(name, port): &(&str, usize)| match name.split_once('-') {
+            Some((node, nic)) => Some([number(node, 'H')?, nic.parse::<usize>().ok()? + port]),
+            None => Some([number(name, 'H')?, port + 1]),
         };
-        let named: Option<Vec<(usize, bool)>> = hosts.clone().map(host).collect();
-        let named_switches: Option<Vec<usize>> = switches.clone().map(|name| number(name, 'S')).collect();
-        if let Some((named, switches)) = named.zip(named_switches) {
-            let mut all: Vec<usize> = named.iter().filter(|(_, is_first)| *is_first).map(|(node, _)| *node).collect();
+        let named: Option<Vec<[usize; 2]>> = hosts.iter().map(host).collect();
+        let named_switches: Option<Vec<usize>> = switches.iter().map(|name| number(name, 'S')).collect();
+        if let Some((hosts, switches)) = named.zip(named_switches) {
+            let mut all: Vec<usize> = hosts.iter().filter(|[_, nic]| *nic == 1).map(|[node, _]| *node).collect();
             all.extend(&switches);
             all.sort();
             if all.windows(2).all(|pair| pair[0] < pair[1]) {
-                return Ns3Nodes { hosts: named.into_iter().map(|(node, _)| node).collect(), switches };
+                return Ns3Nodes { hosts, switches };
             }
         }
-        let count = hosts.len();
-        Ns3Nodes { hosts: (0..count).collect(), switches: (count..count + switches.len()).collect() }
+        let firsts = hosts.iter().filter(|(_, port)| *port == 0).map(|(name, _)| *name);
+        let numbers: HashMap<&str, usize> = firsts.zip(0..).collect();
+        let count = numbers.len();
+        let hosts = hosts.iter().map(|(name, port)| [numbers[name], port + 1]).collect();
+        Ns3Nodes { hosts, switches: (count..count + switches.len()).collect() }
     }
 }
 
@@ -189,13 +190,17 @@ mod tests {
 
     #[test]
     fn nodes_have_the_numbers_of_their_names() {
-        let nodes = |hosts: &[&str], switches: &[&str]| {
-            let found = Ns3Nodes::from_names(hosts.iter().copied(), switches.iter().copied());
+        let nodes = |hosts: &[(&str, usize)], switches: &[&str]| {
+            let found = Ns3Nodes::from_names(hosts, switches);
             (found.hosts, found.switches)
         };
-        assert_eq!(nodes(&["H1", "H2", "H1-2"], &["S0"]), (vec![1, 2, 1], vec![0]));
-        assert_eq!(nodes(&["H0", "H1"], &["S0", "S1"]), (vec![0, 1], vec![2, 3]), "two have one number");
-        assert_eq!(nodes(&["client", "H7"], &["S9"]), (vec![0, 1], vec![2]));
+        assert_eq!(
+            nodes(&[("H1", 0), ("H2", 0), ("H1-2", 0), ("H2", 1)], &["S0"]),
+            (vec![[1, 1], [2, 1], [1, 2], [2, 2]], vec![0])
+        );
+        let counted = (vec![[0, 1], [1, 1], [0, 2], [1, 2]], vec![2, 3]);
+        assert_eq!(nodes(&[("H0", 0), ("H1", 0), ("H0", 1), ("H1", 1)], &["S0", "S1"]), counted, "two have one number");
+        assert_eq!(nodes(&[("client", 0), ("H7", 0)], &["S9"]), (vec![[0, 1], [1, 1]], vec![2]));
     }
 
     #[test]
