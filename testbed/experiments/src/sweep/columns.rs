@@ -3,10 +3,11 @@
 use serde_json::Value;
 use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
-    BinSummary, ClassSummary, DeadlockSummary, Distribution, EgressUseSummary, FeedbackSummary, FlowControlSummary,
-    FlowGauge, FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LinkDirectionSummary, LoadBalancingSummary,
-    MessageTimes, OutageSummary, PoolSummary, PortSummary, PortWindow, RepetitionSummary, Speed, StandstillSummary,
-    Summary, SwitchSummary, TrafficSummary, Window, XoffQueuesSummary,
+    BinSummary, ClassSummary, ConnectionSummary, CriticalPathSummary, DeadlockSummary, Distribution, EgressUseSummary,
+    FeedbackSummary, FlowControlSummary, FlowGauge, FlowSummary, FlowWindow, FrameSummary, GaugeFigures,
+    HostClassSummary, HostSummary, LinkDirectionSummary, LoadBalancingSummary, MessageTimes, OutageSummary,
+    PathMessageSummary, PoolSummary, PortSummary, PortWindow, RealHostSummary, RepetitionSummary, Speed,
+    StandstillSummary, Summary, SwitchSummary, ToolSummary, TrafficSummary, Window, XoffQueuesSummary,
 };
 use weir_scenario::Scenario;
 
@@ -200,24 +201,37 @@ fn complete() -> Summary {
     let bin = BinSummary { slowdown_permille: Some(Distribution::default()), ..BinSummary::default() };
     let pools = Some(PoolSummary::default());
     let off_queues = Some(XoffQueuesSummary::default());
+    let critical_path =
+        CriticalPathSummary { slowest: vec![PathMessageSummary::default()], ..CriticalPathSummary::default() };
+    let tool = ToolSummary {
+        retransmits: Some(0),
+        connection: Some(ConnectionSummary::default()),
+        times_ns: any(),
+        ..ToolSummary::default()
+    };
     Summary {
+        parameters: std::iter::once((ANY.to_owned(), String::new())).collect(),
         deadlock: Some(DeadlockSummary::default()),
         standstill: Some(StandstillSummary::default()),
         flow_control: Some(FlowControlSummary::default()),
         load_balancing: Some(LoadBalancingSummary::default()),
         traffic: vec![TrafficSummary {
             bins: vec![bin],
-            repetitions: vec![RepetitionSummary::default()],
+            repetitions: vec![RepetitionSummary { critical_path: Some(critical_path), ..RepetitionSummary::default() }],
             ..TrafficSummary::default()
         }],
         frames: Some(FrameSummary { dropped: any(), ..FrameSummary::default() }),
         outages: Some(OutageSummary::default()),
         flows: vec![FlowSummary {
             fct: Some(MessageTimes::default()),
+            naks: any(),
             gauges: std::iter::once((ANY.to_owned(), FlowGauge::default())).collect(),
+            tool: Some(tool),
             ..FlowSummary::default()
         }],
         ports: vec![PortSummary { classes: vec![class], ..PortSummary::default() }],
+        hosts: vec![HostSummary { classes: vec![HostClassSummary::default()], ..HostSummary::default() }],
+        real_hosts: vec![RealHostSummary { counters: any(), ..RealHostSummary::default() }],
         switches: vec![SwitchSummary {
             headroom_pool: pools,
             egress_lossy_pool: pools,
@@ -283,6 +297,39 @@ mod tests {
             ("", "\"\" is no column, and nothing in summary.json"),
         ] {
             assert_eq!(check(bad).unwrap_err().0, message);
+        }
+    }
+
+    /// Each table of the page that has the heading of its path.
+    #[test]
+    fn columns_name_each_value_of_a_summary() {
+        let page = include_str!("../../../../docs/RUN_DIRECTORY.md");
+        let page = page.split("## Results: `summary.json`").nth(1).unwrap().split("\n## ").next().unwrap();
+        let root = serde_json::to_value(complete()).unwrap();
+        let mut tables = 0;
+        for section in page.split("\n### ").skip(1) {
+            let (heading, rows) = section.split_once('\n').unwrap();
+            let Some(path) = heading.strip_prefix('`') else { continue };
+            let (mut at, mut name) = (&root, String::new());
+            for key in path.trim_end_matches('`').split('.') {
+                at = &at[key];
+                name += &format!("{key}.");
+                if at.is_array() || at.get(ANY).is_some() {
+                    at = if at.is_array() { &at[0] } else { &at[ANY] };
+                    name += "0.";
+                }
+            }
+            let cells = rows.lines().filter(|line| line.starts_with("| `")).map(|row| row.split('|').nth(1).unwrap());
+            for key in cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)) {
+                assert!(at.get(key).is_some(), "{name}{key}");
+                let is_inner = at[key].is_object() || at[key].get(0).is_some_and(serde_json::Value::is_object);
+                assert_eq!(check(&format!("{name}{key}")).is_ok(), !is_inner, "{name}{key}");
+            }
+            tables += 1;
+        }
+        assert!(tables >= 28, "{tables}");
+        for map in ["parameters.x", "flows.F1.naks.x", "flows.F1.tool.times_ns.x", "real_hosts.H1.counters.x"] {
+            assert_eq!(check(map), Ok(()), "{map}");
         }
     }
 
