@@ -116,7 +116,7 @@ impl ScenarioPlan {
         let nic = Nic::read(root);
         let folder = file.parent().unwrap_or(Path::new(""));
         let topology = match root.has("topology") {
-            true => fabrics::read(root, &nic).unwrap_or_default(),
+            true => fabrics::read(root, &nic).unwrap_or(Topology { is_fabric: true, ..Topology::default() }),
             false => Topology::read(root, folder, &nic, end, seed),
         };
         let flows = traffic::read(root, &topology, &nic, end);
@@ -193,8 +193,9 @@ fn forwarding(
     flows: &[FlowPart],
 ) -> Option<StaticForwarding> {
     let is_static = scenario.given(&keys::FORWARDING);
+    let several_ports = topology.hosts.iter().find(|host| host.first_port.is_some());
     if is_static.unwrap_or(!topology.is_fabric) {
-        if let Some(port) = topology.hosts.iter().find(|host| host.first_port.is_some()) {
+        if let Some(port) = several_ports {
             let message = "a host with several ports takes routes, but `forwarding` is \"static\"";
             let problem = Problem::new(message, "write forwarding = \"ecmp\" in [scenario]");
             let key =
@@ -204,21 +205,22 @@ fn forwarding(
         return Some(StaticForwarding::read(root, topology, flows));
     }
     let given = if scenario.has("forwarding") { "" } else { ", as it is by default with [topology]" };
-    let refuse = |key: String, what: &str, help: &str| {
+    let refuse = |key: String, what: &str, out: &str| {
+        let help = match several_ports {
+            Some(_) => format!("take {out} out: hosts with several ports take routes"),
+            None => format!("write forwarding = \"static\" in [scenario], or take {out} out"),
+        };
         let problem = Problem::new(format!("{what}, but `forwarding` is \"ecmp\"{given}"), help);
         root.doc().refuse(problem.with_label(key, "").with_label("scenario.forwarding", "the forwarding"));
     };
     for flow in flows.iter().filter(|flow| flow.path.is_some()) {
-        let help = "write forwarding = \"static\" in [scenario], or take `path` out";
-        refuse(format!("flows[{}].path", flow.number), "a path is made of static MACs", help);
+        refuse(format!("flows[{}].path", flow.number), "a path is made of static MACs", "`path`");
     }
     for number in 0..root.tables("routes", "routes").len() {
-        let help = "write forwarding = \"static\" in [scenario], or take it out";
-        refuse(format!("routes[{number}]"), "a route is a static MAC", help);
+        refuse(format!("routes[{number}]"), "a route is a static MAC", "it");
     }
     for (number, _) in topology.switches.iter().enumerate().filter(|(_, switch)| switch.file.is_some()) {
-        let help = "write forwarding = \"static\" in [scenario], or take `config` out";
-        refuse(format!("switches[{number}].config"), "a switch of its own file has static MACs", help);
+        refuse(format!("switches[{number}].config"), "a switch of its own file has static MACs", "`config`");
     }
     None
 }
