@@ -198,6 +198,14 @@ def test_ranks_are_all_in_namespaces_or_all_emulated(tmp_path, other):
     assert 'workload ring: rank A is on a real host, and rank C on none with backend = "netns": write it for all ranks' in ended.stderr
 
 
+def test_ranks_in_namespaces_have_the_kernels_congestion_control(tmp_path):
+    (tmp_path / "triggers.cm").write_text(TRIGGERS)
+    scenario = ranks_on(*['"netns"'] * 3).replace('kind = "collective"', 'kind = "collective"\ncongestion_control = "dcqcn"')
+    ended, directory = run_with_hosts(tmp_path, "ranks", scenario)
+    assert ended.returncode == 2 and not directory.exists(), ended.stdout
+    assert "workload ring: ranks in namespaces send over TCP, with the kernel's congestion control" in ended.stderr
+
+
 def check_counters(directory, hosts):
     """What the kernels had counted before and after, told in full and as a table."""
     with open(directory / "hosts" / "counters.csv") as table:

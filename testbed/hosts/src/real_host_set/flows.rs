@@ -81,6 +81,12 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
                 name(other)
             ));
         }
+        if !traffic.congestion_control.is_none() {
+            return wrong(format!(
+                "workload {}: ranks in namespaces send over TCP, with the kernel's congestion control; take `congestion_control` out",
+                traffic.name
+            ));
+        }
     }
     Ok(())
 }
