@@ -137,15 +137,15 @@ pub(crate) struct ChakraArguments {
 /// Fabric of an import.
 #[derive(clap::Args)]
 struct FabricArguments {
-    /// Tiers of switches: 1, or 2 or 3 of the smallest fat-tree that holds all hosts (htsim's: k²/2, k³/4).
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3))]
-    tiers: u32,
-    /// Rate of all links.
-    #[arg(long, value_name = "RATE", default_value = "100Gbps")]
-    rate: BitRate,
-    /// One-way propagation delay of all links.
-    #[arg(long, value_name = "TIME", default_value = "1us")]
-    delay: Span,
+    /// Tiers of switches: 1, or 2 (the default) or 3 of the smallest fat-tree that holds all hosts (htsim's: k²/2, k³/4).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3))]
+    tiers: Option<u32>,
+    /// Rate of all links, by default 100Gbps.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<BitRate>,
+    /// One-way propagation delay of all links, by default 1us.
+    #[arg(long, value_name = "TIME")]
+    delay: Option<Span>,
 }
 
 /// Output of an import.
@@ -164,7 +164,16 @@ struct OutputArguments {
 
 impl FabricArguments {
     fn options(&self) -> FabricOptions {
-        FabricOptions { tiers: self.tiers, rate: self.rate, delay: self.delay }
+        let FabricOptions { tiers, rate, delay } = FabricOptions::default();
+        FabricOptions {
+            tiers: self.tiers.unwrap_or(tiers),
+            rate: self.rate.unwrap_or(rate),
+            delay: self.delay.unwrap_or(delay),
+        }
+    }
+
+    fn is_given(&self) -> bool {
+        self.tiers.is_some() || self.rate.is_some() || self.delay.is_some()
     }
 }
 
@@ -220,7 +229,7 @@ pub(crate) fn chakra(arguments: &ChakraArguments) -> Result<(), Failure> {
         system: system.as_deref(),
         network: network.as_deref(),
         groups: groups.as_deref(),
-        fabric: fabric.options(),
+        fabric: fabric.is_given().then(|| fabric.options()),
     };
     let folder = prefix.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let inputs: Vec<PathBuf> =
@@ -350,7 +359,7 @@ mod tests {
         let path = |name: &str| directory.path().join(name);
         let schedule = "num_ranks 2\nrank 0 {\nsend 9b to 1\n}\nrank 1 {\nrecv 9b from 0\n}\n";
         fs::write(path("a-schedule.goal"), schedule).unwrap();
-        let fabric = FabricArguments { tiers: 1, rate: BitRate::gbps(100), delay: Span::from_micros(1) };
+        let fabric = FabricArguments { tiers: Some(1), rate: None, delay: None };
         let output = OutputArguments { output: path("a.toml"), force: true, json: false };
         let Err(Failure::Argument(message)) =
             goal(&GoalArguments { schedule: path("a-schedule.goal"), fabric, output })

@@ -25,8 +25,8 @@ pub struct ChakraOptions<'p> {
     pub network: Option<&'p Path>,
     /// File of groups of ranks.
     pub groups: Option<&'p Path>,
-    /// Fabric without a network file that has one.
-    pub fabric: FabricOptions,
+    /// Fabric without a network file that has one; `None` for the default.
+    pub fabric: Option<FabricOptions>,
 }
 
 /// Builds a scenario.
@@ -49,9 +49,13 @@ pub fn import(options: &ChakraOptions<'_>) -> Result<ImportedScenario, ImportErr
         }
     }
     let job = JobSchedule::new(&traces, &system, network.as_ref(), &groups).build()?;
-    let fabric = match network.and_then(|network| network.fabric) {
-        Some(fabric) => fabric,
-        None => options.fabric.fabric(traces.len())?,
+    let fabric = match network.and_then(|network| Some((network.fabric?, network.file))) {
+        Some((_, file)) if options.fabric.is_some() => {
+            let help = "take --tiers, --rate and --delay out, or the network";
+            return Err(ImportErrors::one(&file, None, "its switch is the fabric, of which there can be one", help));
+        }
+        Some((fabric, _)) => fabric,
+        None => options.fabric.unwrap_or_default().fabric(traces.len())?,
     };
     let nodes: usize = traces.iter().map(|trace| trace.nodes.len()).sum();
     let (ranks, messages) = (traces.len(), job.graph.messages().count());

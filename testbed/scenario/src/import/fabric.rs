@@ -18,6 +18,12 @@ pub struct FabricOptions {
     pub delay: Span,
 }
 
+impl Default for FabricOptions {
+    fn default() -> FabricOptions {
+        FabricOptions { tiers: 2, rate: BitRate::gbps(100), delay: Span::from_micros(1) }
+    }
+}
+
 /// Fabric of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ImportedFabric {

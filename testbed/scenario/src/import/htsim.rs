@@ -97,8 +97,6 @@ fn report_matrix(name: &str, matrix: &ConnectionMatrix, report: &mut ImportRepor
 mod tests {
     use std::fs;
 
-    use weir_units::BitRate;
-
     use super::*;
     use crate::scenario::TrafficSource;
 
@@ -109,9 +107,8 @@ mod tests {
         fs::write(path("m.cm"), matrix).unwrap();
         topology.iter().for_each(|text| fs::write(path("f.topo"), text).unwrap());
         let topology = topology.map(|_| path("f.topo"));
-        let fabric = FabricOptions { tiers: 2, rate: BitRate::gbps(100), delay: Span::from_micros(1) };
-        let options =
-            HtsimOptions { stem: "s".to_owned(), matrix: &path("m.cm"), topology: topology.as_deref(), fabric };
+        let (matrix, topology, fabric) = (&path("m.cm"), topology.as_deref(), FabricOptions::default());
+        let options = HtsimOptions { stem: "s".to_owned(), matrix, topology, fabric };
         let imported = import(&options).map_err(|errors| errors.to_string())?;
         imported.files.iter().for_each(|(name, content)| fs::write(path(name), content).unwrap());
         let runs = crate::file::parse(&path("s.toml"), &imported.scenario);

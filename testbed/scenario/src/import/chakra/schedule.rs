@@ -23,6 +23,9 @@ const MESSAGE_BYTES_MAX: u64 = 1 << 31;
 /// Delay of a group without all ranks, for which ASTRA-sim ignores the system's.
 const GROUP_DELAY: Span = Span::from_nanos(10);
 
+/// Tag and bytes of messages: as in ASTRA-sim, a receipt takes none of another size.
+type MessageKey = (u64, u64);
+
 /// Graph under construction.
 pub(super) struct JobSchedule<'j> {
     traces: &'j [ChakraTrace],
@@ -32,8 +35,8 @@ pub(super) struct JobSchedule<'j> {
     graph: GraphDraft,
     /// First operations of nodes, with these, by rank.
     owners: Vec<Vec<(u32, usize)>>,
-    /// Tags of messages between two ranks, and the next tag.
-    tags: HashMap<u64, u32>,
+    /// Tags of messages between two ranks, by tag and bytes in the traces, and the next tag.
+    tags: HashMap<MessageKey, u32>,
     next_tag: u32,
     messages: u64,
     /// Number of chunks on a tree, of which every second one is mirrored.
@@ -109,15 +112,15 @@ impl<'j> JobSchedule<'j> {
     pub(super) fn build(mut self) -> Result<JobGraph, ImportErrors> {
         // By group and place: collectives of a group pair by their order.
         let mut collectives: BTreeMap<(String, usize), JobCollective> = BTreeMap::new();
-        let mut balances: BTreeMap<(u32, u32, u64), ChannelBalance> = BTreeMap::new();
+        let mut balances: BTreeMap<(u32, u32, MessageKey), ChannelBalance> = BTreeMap::new();
         for rank in 0..self.traces.len() {
             self.add_rank(rank, &mut collectives, &mut balances)?;
         }
-        for ((from, to, tag), balance) in &balances {
+        for ((from, to, (tag, bytes)), balance) in &balances {
             if balance.sent != balance.received {
                 let (rank, node) = balance.node;
                 let problem = format!(
-                    "rank {from} sends {} messages with tag {tag} to rank {to}, which receives {} of them",
+                    "rank {from} sends {} messages of {bytes} B with tag {tag} to rank {to}, which receives {} of them",
                     balance.sent, balance.received
                 );
                 return Err(self.refuse(rank, node, &problem, "name traces of one complete job"));
@@ -153,7 +156,7 @@ impl<'j> JobSchedule<'j> {
         &mut self,
         rank: usize,
         collectives: &mut BTreeMap<(String, usize), JobCollective>,
-        balances: &mut BTreeMap<(u32, u32, u64), ChannelBalance>,
+        balances: &mut BTreeMap<(u32, u32, MessageKey), ChannelBalance>,
     ) -> Result<(), ImportErrors> {
         let trace = &self.traces[rank];
         let mut counts: HashMap<String, usize> = HashMap::new();
@@ -182,18 +185,20 @@ impl<'j> JobSchedule<'j> {
                     if *bytes > MESSAGE_BYTES_MAX {
                         return Err(self.too_large(rank, place, *bytes));
                     }
-                    let balance = balances.entry((number, peer, *tag)).or_default();
+                    let key = (*tag, *bytes);
+                    let balance = balances.entry((number, peer, key)).or_default();
                     (balance.sent, balance.node) = (balance.sent + 1, (rank, place));
-                    let tag = self.tag(*tag);
+                    let tag = self.tag(key);
                     self.count(1, rank, place)?;
                     let send = self.graph.send(number, peer, tag, (*bytes).max(1) as u32, MESSAGE_CPU);
                     (send, send)
                 }
-                TraceOperation::Receive { from, tag } => {
+                TraceOperation::Receive { from, tag, bytes } => {
                     let peer = self.peer(rank, place, *from)?;
-                    let balance = balances.entry((peer, number, *tag)).or_default();
+                    let key = (*tag, *bytes);
+                    let balance = balances.entry((peer, number, key)).or_default();
                     (balance.received, balance.node) = (balance.received + 1, (rank, place));
-                    let tag = self.tag(*tag);
+                    let tag = self.tag(key);
                     let receive = self.graph.receive(number, peer, tag, MESSAGE_CPU);
                     (receive, receive)
                 }
@@ -288,9 +293,9 @@ impl<'j> JobSchedule<'j> {
         Ok((format!("{group} {members:?}"), members))
     }
 
-    fn tag(&mut self, tag: u64) -> u32 {
+    fn tag(&mut self, key: MessageKey) -> u32 {
         let next = &mut self.next_tag;
-        *self.tags.entry(tag).or_insert_with(|| {
+        *self.tags.entry(key).or_insert_with(|| {
             *next += 1;
             *next - 1
         })

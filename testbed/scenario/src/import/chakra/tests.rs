@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use prost::encoding;
-use weir_units::{BitRate, Span};
+use weir_units::Span;
 
 use super::*;
 use crate::scenario::{Scenario, TrafficSource};
@@ -93,6 +93,7 @@ struct Inputs {
     system: Option<&'static str>,
     network: Option<&'static str>,
     groups: Option<&'static str>,
+    fabric: Option<FabricOptions>,
 }
 
 impl Inputs {
@@ -119,7 +120,7 @@ impl Inputs {
             system: system.as_deref(),
             network: network.as_deref(),
             groups: groups.as_deref(),
-            fabric: FabricOptions { tiers: 1, rate: BitRate::gbps(100), delay: Span::from_micros(1) },
+            fabric: self.fabric,
         };
         let imported = import(&options)
             .map_err(|errors| errors.to_string().replace(&format!("{}/", folder.path().display()), ""))?;
@@ -234,6 +235,11 @@ fn an_analytical_switch_is_the_fabric() {
     let (_, scenario, text) = inputs.import().unwrap();
     assert!(text.contains("kind = \"single\"\nhosts = 4\nrate = \"429496729600bps\"\ndelay = \"936250ps\""), "{text}");
     assert_eq!((scenario.hosts.len(), scenario.switches.len()), (4, 1));
+    let twice = Inputs { fabric: Some(FabricOptions::default()), ..inputs }.import().unwrap_err();
+    assert_eq!(
+        twice,
+        "network: its switch is the fabric, of which there can be one; take --tiers, --rate and --delay out, or the network"
+    );
 }
 
 /// Traps of the format in one job of two ranks: id 0 is absent, parents come after children, `comm_type` of a send repeats the node's type,
@@ -380,9 +386,12 @@ fn features_that_weir_lacks_are_named() {
     for (nodes, error) in [
         (
             vec![node(2, 2, &[], &[], 0, &[])],
-            "node 2 (node 2): remote memory (MEM_LOAD_NODE, MEM_STORE_NODE) is not simulated",
+            "node 2 (node 2): remote memory (MEM_LOAD_NODE, MEM_STORE_NODE) is not simulated; name a trace without it",
         ),
-        (vec![collective(2, &[], 9, 1)], "node 2 (node 2): the collective BARRIER is not simulated"),
+        (
+            vec![collective(2, &[], 9, 1)],
+            "node 2 (node 2): the collective BARRIER is not simulated; name a trace without it",
+        ),
         (vec![collective(2, &[], 10, 1)], "node 2 (node 2): there is no collective 10"),
         (vec![node(2, 8, &[], &[], 0, &[])], "node 2 (node 2): there is no type 8 of nodes"),
         (vec![node(2, 7, &[], &[], 0, &[])], "node 2 (node 2): the attribute comm_type is missing"),
@@ -397,7 +406,11 @@ fn features_that_weir_lacks_are_named() {
         ),
         (
             vec![node(2, 5, &[], &[], 0, &number("comm_tag", Attribute::Int32(4)))],
-            "node 2 (node 2): rank 0 sends 1 messages with tag 4 to rank 1, which receives 0",
+            "node 2 (node 2): rank 0 sends 1 messages of 1 B with tag 4 to rank 1, which receives 0",
+        ),
+        (
+            vec![node(2, 5, &[], &[], 0, &number("comm_src", Attribute::Int32(1)))],
+            "node 2 (node 2): comm_src is 1, and this is the trace of rank 0; name a trace in Chakra's format",
         ),
         (vec![node(2, 4, &[5], &[], 0, &[])], "node 2 (node 2): it waits for node 5, which the trace lacks"),
         (vec![node(2, 4, &[5], &[], 0, &[]), node(5, 4, &[], &[2], 0, &[])], "node 2 (node 2): it waits for itself"),
@@ -414,6 +427,17 @@ fn features_that_weir_lacks_are_named() {
         let rank = if error.contains("it is number") { 1 } else { 0 };
         assert!(found.starts_with(&format!("job.{rank}.et: {error}")), "{found}");
     }
+    let peer = |id: u64, other: &'static str, bytes: i32| {
+        let attributes = [(other, Attribute::Int32(1 - id as i32)), ("comm_size", Attribute::Int32(bytes))];
+        trace(&[node(id, 5 + id, &[], &[], 0, &attributes)])
+    };
+    let sizes = |bytes| Inputs::of([peer(0, "comm_dst", 100), peer(1, "comm_src", bytes)]).import();
+    assert_eq!(sums(&sizes(100).unwrap().0), BTreeMap::from([((0, 1), (1, 100))]));
+    let differ = sizes(99).unwrap_err();
+    assert!(
+        differ.contains("rank 0 sends 0 messages of 99 B with tag 0 to rank 1, which receives 1 of them"),
+        "{differ}"
+    );
     let large = Inputs::of(vec![trace(&[collective(2, &[], 0, 1 << 40)]); 2]).import().unwrap_err();
     assert!(large.contains("there is a message of") && large.contains("preferred-dataset-splits"), "{large}");
 }

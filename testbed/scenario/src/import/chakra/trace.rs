@@ -47,6 +47,7 @@ pub(super) enum TraceOperation {
     Receive {
         from: u64,
         tag: u64,
+        bytes: u64,
     },
     Collective {
         kind: CollectiveKind,
@@ -163,7 +164,7 @@ const ENDINGS: [&str; 4] = ["et", "et.gz", "json", "json.gz"];
 
 /// Reads the traces `PREFIX.0.et`, `PREFIX.1.et` and so on.
 pub(super) fn read(prefix: &Path) -> Result<Vec<ChakraTrace>, ImportErrors> {
-    find(prefix)?.iter().map(|path| read_trace(path)).collect()
+    (0..).zip(find(prefix)?).map(|(rank, path)| read_trace(rank, &path)).collect()
 }
 
 /// Finds the traces of all ranks.
@@ -201,23 +202,49 @@ fn find(prefix: &Path) -> Result<Vec<PathBuf>, ImportErrors> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-fn read_trace(path: &Path) -> Result<ChakraTrace, ImportErrors> {
+/// Problem of a trace, and its fix.
+#[derive(Debug)]
+struct TraceProblem {
+    problem: String,
+    help: &'static str,
+}
+
+impl From<String> for TraceProblem {
+    fn from(problem: String) -> TraceProblem {
+        TraceProblem { problem, help: "name a trace in Chakra's format" }
+    }
+}
+
+impl From<&str> for TraceProblem {
+    fn from(problem: &str) -> TraceProblem {
+        problem.to_owned().into()
+    }
+}
+
+impl TraceProblem {
+    /// Refuses an operation of the format.
+    fn unsupported(operation: &str) -> TraceProblem {
+        TraceProblem { problem: format!("{operation} is not simulated"), help: "name a trace without it" }
+    }
+}
+
+fn read_trace(rank: u64, path: &Path) -> Result<ChakraTrace, ImportErrors> {
     let (file, mut content) = read_file(path)?;
-    let refuse = |problem: String| ImportErrors::one(&file, None, problem, "name a trace in Chakra's format");
+    let refuse = |TraceProblem { problem, help }| ImportErrors::one(&file, None, problem, help);
     if content.starts_with(&[0x1f, 0x8b]) {
         let mut plain = Vec::new();
         let read = MultiGzDecoder::new(&content[..]).read_to_end(&mut plain);
-        read.map_err(|error| refuse(format!("this is no complete gzip file: {error}")))?;
+        read.map_err(|error| refuse(format!("this is no complete gzip file: {error}").into()))?;
         content = plain;
     }
     // A message of 123 bytes may begin like an object.
     let json = content.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice::<Value>(&content));
     let is_json = file.contains(".json");
     let nodes = match json {
-        Some(Ok(json)) => read_json(&json),
-        Some(Err(error)) if is_json => Err(format!("this is no JSON: {error}")),
-        None if is_json => Err("this is no JSON: it begins with no brace".to_owned()),
-        _ => read_messages(&content),
+        Some(Ok(json)) => read_json(&json, rank),
+        Some(Err(error)) if is_json => Err(format!("this is no JSON: {error}").into()),
+        None if is_json => Err("this is no JSON: it begins with no brace".into()),
+        _ => read_messages(&content, rank),
     };
     let (nodes, groups) = nodes.map_err(refuse)?;
     Ok(ChakraTrace { file, nodes, groups })
@@ -226,13 +253,13 @@ fn read_trace(path: &Path) -> Result<ChakraTrace, ImportErrors> {
 type NodesAndGroups = (Vec<TraceNode>, Vec<(String, Vec<u32>)>);
 
 /// Reads messages, each after its length: `GlobalMetadata`, then nodes.
-fn read_messages(content: &[u8]) -> Result<NodesAndGroups, String> {
+fn read_messages(content: &[u8], rank: u64) -> Result<NodesAndGroups, TraceProblem> {
     let mut rest = content;
     let wrong = |rest: &[u8], error: prost::DecodeError| {
         format!("this is no Chakra trace, from byte {} on: {error}", content.len() - rest.len())
     };
     if rest.is_empty() {
-        return Err("the trace is empty".to_owned());
+        return Err("the trace is empty".into());
     }
     MetadataMessage::decode_length_delimited(&mut rest).map_err(|error| wrong(rest, error))?;
     let (mut nodes, mut groups) = (Vec::new(), Vec::new());
@@ -244,6 +271,7 @@ fn read_messages(content: &[u8]) -> Result<NodesAndGroups, String> {
         }
         let value = |attribute: AttributeMessage| (attribute.name, attribute.value.map_or(Value::Null, Value::from));
         let reader = NodeReader {
+            rank,
             id: message.id,
             name: message.name,
             node_type: i64::from(message.node_type),
@@ -257,7 +285,7 @@ fn read_messages(content: &[u8]) -> Result<NodesAndGroups, String> {
 }
 
 /// Reads the nodes of `workload_graph`. As in Chakra's reader, `ctrlDeps`, which may name nodes that the file lacks, are ignored.
-fn read_json(json: &Value) -> Result<NodesAndGroups, String> {
+fn read_json(json: &Value, rank: u64) -> Result<NodesAndGroups, TraceProblem> {
     let graph = json.get("workload_graph").and_then(Value::as_array);
     let graph = graph.ok_or("the list workload_graph is missing")?;
     let node = |(place, value): (usize, &Value)| {
@@ -276,6 +304,7 @@ fn read_json(json: &Value) -> Result<NodesAndGroups, String> {
             }
         };
         let reader = NodeReader {
+            rank,
             id: fields.get("Id").and_then(Value::as_u64).ok_or_else(|| missing("Id"))?,
             name: fields.get("Name").and_then(Value::as_str).unwrap_or_default().to_owned(),
             node_type: number("NodeType").ok_or_else(|| missing("NodeType"))?,
@@ -285,7 +314,7 @@ fn read_json(json: &Value) -> Result<NodesAndGroups, String> {
         };
         reader.read()
     };
-    Ok((graph.iter().enumerate().map(node).collect::<Result<_, String>>()?, Vec::new()))
+    Ok((graph.iter().enumerate().map(node).collect::<Result<_, TraceProblem>>()?, Vec::new()))
 }
 
 /// Reads the groups of a metadata node of PyTorch: objects with `pg_name` and `ranks`.
@@ -307,6 +336,7 @@ const OTHER_COLLECTIVES: [(u64, &str); 5] =
 
 /// Reader of a node of either format.
 struct NodeReader<'a> {
+    rank: u64,
     id: u64,
     name: String,
     node_type: i64,
@@ -316,36 +346,50 @@ struct NodeReader<'a> {
 }
 
 impl NodeReader<'_> {
-    fn read(mut self) -> Result<TraceNode, String> {
+    fn read(mut self) -> Result<TraceNode, TraceProblem> {
         let (id, name) = (self.id, std::mem::take(&mut self.name));
-        let operation = self.operation().map_err(|problem| format!("node {id} ({name}): {problem}"))?;
+        let operation = self.operation().map_err(|of_node| TraceProblem {
+            problem: format!("node {id} ({name}): {}", of_node.problem),
+            ..of_node
+        })?;
         self.dependencies.sort_unstable();
         self.dependencies.dedup();
         Ok(TraceNode { id, name, dependencies: self.dependencies, operation })
     }
 
-    fn operation(&self) -> Result<TraceOperation, String> {
+    fn operation(&self) -> Result<TraceOperation, TraceProblem> {
         let is_on_host = self.attributes.get("is_cpu_op").and_then(Value::as_bool).unwrap_or(false);
         if (5..=7).contains(&self.node_type) && is_on_host {
-            return Err("communication on the CPU (is_cpu_op) is not simulated".to_owned());
+            return Err(TraceProblem::unsupported("communication on the CPU (is_cpu_op)"));
         }
         match self.node_type {
             0 | 1 => Ok(TraceOperation::Metadata),
-            2 | 3 => Err("remote memory (MEM_LOAD_NODE, MEM_STORE_NODE) is not simulated".to_owned()),
+            2 | 3 => Err(TraceProblem::unsupported("remote memory (MEM_LOAD_NODE, MEM_STORE_NODE)")),
             4 => Ok(TraceOperation::Compute { micros: self.micros, is_on_host }),
             // `comm_type` repeats the type of the node here.
-            5 => Ok(TraceOperation::Send {
-                to: self.number("comm_dst")?,
-                tag: self.optional("comm_tag")?,
-                bytes: self.number("comm_size")?,
-            }),
-            6 => Ok(TraceOperation::Receive { from: self.number("comm_src")?, tag: self.optional("comm_tag")? }),
+            5 => {
+                let (to, tag, bytes) = self.message("comm_dst", "comm_src")?;
+                Ok(TraceOperation::Send { to, tag, bytes })
+            }
+            6 => {
+                let (from, tag, bytes) = self.message("comm_src", "comm_dst")?;
+                Ok(TraceOperation::Receive { from, tag, bytes })
+            }
             7 => self.collective(),
-            other => Err(format!("there is no type {other} of nodes")),
+            other => Err(format!("there is no type {other} of nodes").into()),
         }
     }
 
-    fn collective(&self) -> Result<TraceOperation, String> {
+    /// Returns the peer, tag and size of a message; `own` may repeat the rank.
+    fn message(&self, peer: &str, own: &str) -> Result<(u64, u64, u64), TraceProblem> {
+        let (rank, number) = (self.rank, self.optional(own, self.rank)?);
+        if number != rank {
+            return Err(format!("{own} is {number}, and this is the trace of rank {rank}").into());
+        }
+        Ok((self.number(peer)?, self.optional("comm_tag", 0)?, self.number("comm_size")?))
+    }
+
+    fn collective(&self) -> Result<TraceOperation, TraceProblem> {
         let kind = match self.number("comm_type")? {
             0 => CollectiveKind::AllReduce,
             2 => CollectiveKind::AllGather,
@@ -355,15 +399,15 @@ impl NodeReader<'_> {
             other => {
                 let name = OTHER_COLLECTIVES.iter().find(|(number, _)| *number == other).map(|(_, name)| *name);
                 return Err(match name {
-                    Some(name) => format!("the collective {name} is not simulated"),
-                    None => format!("there is no collective {other}"),
+                    Some(name) => TraceProblem::unsupported(&format!("the collective {name}")),
+                    None => format!("there is no collective {other}").into(),
                 });
             }
         };
         let group = match self.attributes.get("pg_name") {
             None => String::new(),
             Some(Value::String(name)) => name.clone(),
-            Some(other) => return Err(format!("pg_name {other} is no text")),
+            Some(other) => return Err(format!("pg_name {other} is no text").into()),
         };
         let dims = match self.attributes.get("involved_dim") {
             None => None,
@@ -380,8 +424,7 @@ impl NodeReader<'_> {
         value.as_u64().ok_or_else(|| format!("{name} {value} is no number from 0"))
     }
 
-    /// Returns a number, by default 0.
-    fn optional(&self, name: &str) -> Result<u64, String> {
-        if self.attributes.contains_key(name) { self.number(name) } else { Ok(0) }
+    fn optional(&self, name: &str, default: u64) -> Result<u64, String> {
+        if self.attributes.contains_key(name) { self.number(name) } else { Ok(default) }
     }
 }
