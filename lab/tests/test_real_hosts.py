@@ -331,7 +331,7 @@ def test_an_experiment_that_the_machine_held_up_is_not_judged(experiment, tmp_pa
     assert running.returncode == 3 and "rate.0: not judged: the machine was late in 2 of 2 runs" in complaint, printed + complaint
     said = verdict()
     assert said["conclusions"] == "not-judged", said
-    assert said["says"] == "Not judged: the machine was late in 2 of 2 runs, on which the paper's only main claim depends."
+    assert said["says"] == "Not judged: the machine was late in 2 of 2 runs, on which the only main claim depends."
     assert [claim["judgement"] for claim in said["claims"]] == ["not-judged"]
     assert len(said["lateness"]["late"]) == 2 and said["lateness"]["most_percent"] > 20, said["lateness"]
     assert "(not judged)" in printed and "Not judged: the machine was late" in (tmp_path / "out" / "rate.0" / "report.html").read_text()

@@ -433,7 +433,7 @@ fn conclusions_and_numbers_have_separate_verdicts() {
     let lab = Lab::new(&PAPER.replace("paper = 55\ntolerance = 0.5", "paper = 550\ntolerance = 0.1"));
     let verdict = lab.verdict("a", &["--quick"]);
     assert_eq!(verdict["conclusions"], "reproduced");
-    assert_eq!(verdict["says"], "Reproduced: the paper's only main claim comes out.");
+    assert_eq!(verdict["says"], "Reproduced: the only main claim comes out.");
     let numbers = verdict["numbers_summary"].as_str().unwrap();
     assert!(numbers.starts_with("The only stated number is outside its tolerance; Weir's is 0."), "{verdict:#}");
     assert!(verdict["reasons"][0].as_str().unwrap().starts_with("Not reproduced: longest queue, low ("), "{verdict:#}");
@@ -581,7 +581,7 @@ fn a_map_says_where_claims_hold_and_goes_on_where_it_was_stopped() {
     let before = finished();
     let (code, said) = explore(&["--cpu", "10m"]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("more.0: holds in 33 % of the settings that the paper allows (all 6 of them)"), "{said}");
+    assert!(said.contains("more.0: holds in 33 % of the allowed settings (all 6 of them)"), "{said}");
     let whole = map();
     assert_eq!((&whole["is_all"], &whole["lines"][0]["holds"]), (&true.into(), &2.into()), "{whole:#}");
     // With the same threshold there is nothing to spare, and twice as high a one is too little for five seeds to tell.
@@ -596,7 +596,7 @@ fn a_map_says_where_claims_hold_and_goes_on_where_it_was_stopped() {
     assert_eq!(finished(), before, "the first setting ran once");
     // Narrowed.
     let (code, said) = explore(&["--pin", "threshold=50KB"]);
-    assert!(code == 0 && said.contains("holds in 0 % of the settings that the paper allows (all 2 of them)"), "{said}");
+    assert!(code == 0 && said.contains("holds in 0 % of the allowed settings (all 2 of them)"), "{said}");
     // Twice as high a threshold is too little for five seeds to tell, and more of them have a folder of their own.
     let (code, said) = explore(&["--pin", "threshold=100KB"]);
     let open = "is decided by its 5 seeds in none of the 2 settings that were run; more seeds would decide it, and take longer \
@@ -648,7 +648,7 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     assert!(
         code == 0
             && said.contains(&format!("{citation}: Fig. 0"))
-            && said.contains("fifth.1: Reproduced: the paper's only main claim comes out"),
+            && said.contains("fifth.1: Reproduced: the only main claim comes out"),
         "{said}"
     );
     // By its folder alone, and from within it.
@@ -749,8 +749,7 @@ fn what_is_not_judged_is_told_wherever_verdicts_stand() {
     assert!(verdict.get("lateness").is_none(), "virtual time is never late: {verdict:#}");
     verdict["conclusions"] = "not-judged".into();
     verdict["backend"] = "dpdk".into();
-    verdict["says"] =
-        "Not judged: the machine was late in 1 of 2 runs, on which the paper's only main claim depends.".into();
+    verdict["says"] = "Not judged: the machine was late in 1 of 2 runs, on which the only main claim depends.".into();
     verdict["lateness"] = serde_json::json!({
         "allowed_percent": 5.0, "most_percent": 23.4, "runs": 2, "late": [{ "run": "1-low", "lost_percent": 23.4 }]
     });

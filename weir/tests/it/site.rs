@@ -99,11 +99,10 @@ fn figures_have_pages_of_their_stored_results() {
     let page = html("docs/figures/gfc.5.html");
     let main = result["backends"]["sim"]["outcome"]["claims"].as_array().unwrap();
     let main = main.iter().filter(|claim| claim["conclusion"] == true).count();
-    let partly =
-        format!("Partly reproduced: {} of the paper's {main} main claims come out, 1 does not.</strong>", main - 1);
+    let partly = format!("Partly reproduced: {} of {main} main claims come out, 1 does not.</strong>", main - 1);
     for wanted in [
         "<h2 id=\"virtual-time\">",
-        &format!("<strong>Reproduced: all {main} main claims of the paper come out.</strong>"),
+        &format!("<strong>Reproduced: all {main} main claims come out.</strong>"),
         "<h2 id=\"real-frames\">",
         &partly,
         "which the verdict must detect",

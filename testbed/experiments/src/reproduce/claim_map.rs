@@ -156,7 +156,7 @@ impl ClaimMap {
             0 => String::new(),
             open => format!(", and is not decided by {seeds} in {open} of {}", main.of),
         };
-        format!("holds in {} of the settings that the paper allows ({of}){open}; {decided}", main.share_shown())
+        format!("holds in {} of the allowed settings ({of}){open}; {decided}", main.share_shown())
     }
 
     /// Share of settings in which the main claims hold together, for a table.
@@ -279,17 +279,17 @@ mod tests {
             // With most settings decided, the share is a finding, and the undecided ones are reported.
             (
                 map(0, 20, 80),
-                "holds in 0 % of the settings that the paper allows (0-5 %), and is not decided by its 2 seeds in 20 of 80; none of what \
+                "holds in 0 % of the allowed settings (0-5 %), and is not decided by its 2 seeds in 20 of 80; none of what \
                  is open makes it hold for sure"
                     .to_owned(),
             ),
             (
                 map(0, 0, 80),
-                "holds in 0 % of the settings that the paper allows (0-5 %); none of what is open makes it hold".to_owned(),
+                "holds in 0 % of the allowed settings (0-5 %); none of what is open makes it hold".to_owned(),
             ),
             (
                 map(40, 0, 80),
-                "holds in 50 % of the settings that the paper allows (39-61 %); no single thing decides".to_owned(),
+                "holds in 50 % of the allowed settings (39-61 %); no single thing decides".to_owned(),
             ),
         ] {
             assert_eq!(map.in_one_line(), says);

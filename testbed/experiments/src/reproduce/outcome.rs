@@ -230,7 +230,7 @@ pub(super) fn print<'a>(
         );
     }
     if !outcome.set.is_empty() {
-        println!("  CHANGED: with {}: this is not the paper's experiment", outcome.set.join(", "));
+        println!("  CHANGED: with {}: this is another experiment", outcome.set.join(", "));
     }
     println!();
     let mut rows = outcome.number_table().into_iter();

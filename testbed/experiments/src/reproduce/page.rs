@@ -54,7 +54,7 @@ fn sentences(experiment: &Experiment, outcome: &ExperimentOutcome) -> Vec<String
     sentences.extend(paper.cause_sentence().filter(|_| outcome.conclusions != Conclusions::Reproduced));
     sentences.extend([
         format!("{}. {}", experiment.place_in_paper(), paper.setting),
-        format!("The paper: {}", paper.found),
+        format!("Finding: {}", paper.found),
         format!("Weir: {} runs of {}.", outcome.points, outcome.seeds_shown()),
     ]);
     if let Some(lateness) = &outcome.lateness {
@@ -65,7 +65,7 @@ fn sentences(experiment: &Experiment, outcome: &ExperimentOutcome) -> Vec<String
         ));
     }
     if !outcome.set.is_empty() {
-        sentences.push(format!("With {}: this is not the paper's experiment.", outcome.set.join(", ")));
+        sentences.push(format!("With {}: this is another experiment.", outcome.set.join(", ")));
     }
     sentences.extend(outcome.lessened());
     sentences

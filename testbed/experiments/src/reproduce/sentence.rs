@@ -27,34 +27,27 @@ fn summary(outcome: &ExperimentOutcome) -> String {
             let late = outcome.lateness.as_ref().map(Lateness::in_short);
             return not_judged(main, late.as_deref().unwrap_or("runs were late"));
         }
-        Conclusions::Reproduced if main.judged == 1 => "Reproduced: the paper's only main claim comes out".to_owned(),
-        Conclusions::Reproduced => format!("Reproduced: all {} main claims of the paper come out", main.judged),
+        Conclusions::Reproduced if main.judged == 1 => "Reproduced: the only main claim comes out".to_owned(),
+        Conclusions::Reproduced => format!("Reproduced: all {} main claims come out", main.judged),
         Conclusions::Partly => {
             let verb = if main.holds == 1 { "comes" } else { "come" };
-            format!(
-                "Partly reproduced: {} of the paper's {} main claims {verb} out{}",
-                main.holds,
-                main.judged,
-                others(main)
-            )
+            format!("Partly reproduced: {} of {} main claims {verb} out{}", main.holds, main.judged, others(main))
         }
-        Conclusions::Not if main.judged == 1 => {
-            "Not reproduced: the paper's only main claim does not come out".to_owned()
-        }
+        Conclusions::Not if main.judged == 1 => "Not reproduced: the only main claim does not come out".to_owned(),
         Conclusions::Not => {
             // "1 does not" alone would repeat the sentence.
             let others = if main.fails < main.judged { others(main) } else { String::new() };
-            format!("Not reproduced: none of the paper's {} main claims comes out{others}", main.judged)
+            format!("Not reproduced: none of {} main claims comes out{others}", main.judged)
         }
         Conclusions::NotExercised => {
-            "Not exercised: both sides of the paper's main claims are 0, so nothing could differ".to_owned()
+            "Not exercised: both sides of the main claims are 0, so nothing could differ".to_owned()
         }
         Conclusions::Inconclusive if main.judged == 0 => {
-            "Not looked at: these runs leave out the subject of the paper's main claims".to_owned()
+            "Not looked at: these runs leave out the subject of the main claims".to_owned()
         }
-        Conclusions::Inconclusive => "Inconclusive: these draws decide none of the paper's main claims".to_owned(),
+        Conclusions::Inconclusive => "Inconclusive: these draws decide none of the main claims".to_owned(),
         Conclusions::Arithmetic => {
-            "Follows from formulas: the paper's conclusion can be calculated, and no run could contradict it".to_owned()
+            "Follows from formulas: the conclusion can be calculated, and no run could contradict it".to_owned()
         }
     };
     let failed = match outcome.failed_runs {
@@ -84,7 +77,7 @@ fn numbers_summary(numbers: NumbersVerdict) -> String {
         format!("; Weir's {} {ratio} times the paper's", if are_several { "are" } else { "is" })
     });
     match of {
-        0 => "No number of the paper is compared.".to_owned(),
+        0 => "No stated number is compared.".to_owned(),
         1 => format!(
             "The only stated number is {} its tolerance{ratio}.",
             if within == 1 { "within" } else { "outside" }
@@ -96,10 +89,10 @@ fn numbers_summary(numbers: NumbersVerdict) -> String {
 /// Sentence on main claims that depend on late runs.
 fn not_judged(main: Tally, late: &str) -> String {
     let depend = match (main.unjudged, main.unjudged + main.judged) {
-        (1, 1) => "the paper's only main claim depends".to_owned(),
-        (1, all) => format!("1 of the paper's {all} main claims depends"),
-        (some, all) if some == all => format!("the paper's {all} main claims depend"),
-        (some, all) => format!("{some} of the paper's {all} main claims depend"),
+        (1, 1) => "the only main claim depends".to_owned(),
+        (1, all) => format!("1 of {all} main claims depends"),
+        (some, all) if some == all => format!("all {all} main claims depend"),
+        (some, all) => format!("{some} of {all} main claims depend"),
     };
     let others = match (main.judged, main.holds) {
         (0, _) => String::new(),
@@ -222,63 +215,59 @@ mod tests {
     fn a_verdict_is_a_sentence_that_a_newcomer_understands() {
         use Judgement::{Arithmetic, Fails, Holds, LeftOut, NotExercised, NotJudged, Undecided};
         let cases: &[(&[Judgement], Conclusions, &str)] = &[
-            (&[Holds], Conclusions::Reproduced, "Reproduced: the paper's only main claim comes out."),
-            (
-                &[Holds, Holds, Arithmetic],
-                Conclusions::Reproduced,
-                "Reproduced: all 2 main claims of the paper come out.",
-            ),
+            (&[Holds], Conclusions::Reproduced, "Reproduced: the only main claim comes out."),
+            (&[Holds, Holds, Arithmetic], Conclusions::Reproduced, "Reproduced: all 2 main claims come out."),
             (
                 &[Holds, Undecided, Fails, Fails, NotExercised],
                 Conclusions::Partly,
-                "Partly reproduced: 1 of the paper's 5 main claims comes out, 2 do not, 1 is not decided by these draws, 1 is not \
+                "Partly reproduced: 1 of 5 main claims comes out, 2 do not, 1 is not decided by these draws, 1 is not \
                  exercised.",
             ),
             (
                 &[Fails, Undecided],
                 Conclusions::Not,
-                "Not reproduced: none of the paper's 2 main claims comes out, 1 does not, 1 is not decided by these draws.",
+                "Not reproduced: none of 2 main claims comes out, 1 does not, 1 is not decided by these draws.",
             ),
             (
                 &[NotExercised, NotExercised],
                 Conclusions::NotExercised,
-                "Not exercised: both sides of the paper's main claims are 0, so nothing could differ.",
+                "Not exercised: both sides of the main claims are 0, so nothing could differ.",
             ),
             (
                 &[Undecided, NotExercised],
                 Conclusions::Inconclusive,
-                "Inconclusive: these draws decide none of the paper's main claims.",
+                "Inconclusive: these draws decide none of the main claims.",
             ),
             (
                 &[Arithmetic],
                 Conclusions::Arithmetic,
-                "Follows from formulas: the paper's conclusion can be calculated, and no run could contradict it.",
+                "Follows from formulas: the conclusion can be calculated, and no run could contradict it.",
             ),
             (
                 &[LeftOut],
                 Conclusions::Inconclusive,
-                "Not looked at: these runs leave out the subject of the paper's main claims.",
+                "Not looked at: these runs leave out the subject of the main claims.",
             ),
             (
                 &[NotJudged, Holds, Undecided],
                 Conclusions::NotJudged,
-                "Not judged: the machine was late in 1 of 8 runs, on which 1 of the paper's 3 main claims depends; of the other 2, 1 comes \
+                "Not judged: the machine was late in 1 of 8 runs, on which 1 of 3 main claims depends; of the other 2, 1 comes \
                  out.",
             ),
             (
                 &[NotJudged, NotJudged],
                 Conclusions::NotJudged,
-                "Not judged: the machine was late in 1 of 8 runs, on which the paper's 2 main claims depend.",
+                "Not judged: the machine was late in 1 of 8 runs, on which all 2 main claims depend.",
             ),
             // With a claim not judged, "none comes out for sure" is no finding.
             (
                 &[NotJudged, Undecided],
                 Conclusions::NotJudged,
-                "Not judged: the machine was late in 1 of 8 runs, on which 1 of the paper's 2 main claims depends; the other one does \
+                "Not judged: the machine was late in 1 of 8 runs, on which 1 of 2 main claims depends; the other one does \
                  not come out for sure.",
             ),
             // A claim that fails in good runs fails.
-            (&[NotJudged, Fails], Conclusions::Not, "Not reproduced: the paper's only main claim does not come out."),
+            (&[NotJudged, Fails], Conclusions::Not, "Not reproduced: the only main claim does not come out."),
         ];
         for (main, conclusions, sentence) in cases {
             // No claim of another kind and no number changes the verdict on the conclusions.
@@ -296,7 +285,7 @@ mod tests {
         let say = |numbers: &[JudgedNumber]| outcome(numbers, &[claim(true, Judgement::Holds)]).numbers_summary;
         let (good, bad) =
             (number("%", 80.0, Some(72.0), Judgement::Holds), number("%", 80.0, Some(4.0), Judgement::Fails));
-        assert_eq!(say(&[]), "No number of the paper is compared.");
+        assert_eq!(say(&[]), "No stated number is compared.");
         assert_eq!(
             say(std::slice::from_ref(&good)),
             "The only stated number is within its tolerance; Weir's is 0.90 times the paper's."

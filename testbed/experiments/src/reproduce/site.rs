@@ -188,7 +188,7 @@ impl Figure {
     fn page(&self) -> String {
         let Experiment { id, paper, .. } = &self.experiment;
         let mut text = format!("# {id}: {}\n\n{}. {}\n", paper.title, self.experiment.place_in_paper(), paper.setting);
-        let _ = writeln!(text, "\nThe paper: {}", paper.found);
+        let _ = writeln!(text, "\nFinding: {}", paper.found);
         if let Some(cause) = paper.cause_sentence() {
             let _ = writeln!(text, "\n{cause}");
         }
@@ -204,7 +204,7 @@ impl Figure {
             self.map_section(&mut text, map);
         }
         let departures = paper.departures.iter().map(|it| format!("{}: {}", it.what, it.why));
-        list(&mut text, "## Departures from the paper", departures);
+        list(&mut text, "## Departures", departures);
         let disagreements =
             paper.disagreements.iter().map(|it| format!("{}: {}. Chosen: {}", it.place, it.statement, it.choice));
         list(&mut text, "## Disagreements of the paper with itself or with public code", disagreements);

@@ -44,7 +44,7 @@ pub(super) fn print(experiment: &Experiment, map: &ClaimMap, directory: &Path) {
         ]);
     }
     println!("\n{table}");
-    println!("  (* a main claim of the paper)\n");
+    println!("  (* a main claim)\n");
     println!("{}: {}", map.id, map.verdict);
     if let Some(tree) = &map.lines[0].tree {
         println!("  - {tree}");
