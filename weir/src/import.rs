@@ -33,8 +33,8 @@ pub(crate) enum Command {
     Goal(GoalArguments),
     /// A workload of SimAI or AICB: one training pass, with a GPU a host; and its topology.
     ///
-    /// Not imported: pipeline stages (pp), recomputation (checkpoints), ALLREDUCEALLTOALL, kinds other than HYBRID_TRANSFORMER; GPUs with
-    /// two ToRs; NVLink in fabrics without rails.
+    /// Not imported: pipeline stages (pp), recomputation (checkpoints), ALLREDUCEALLTOALL, kinds other than HYBRID_TRANSFORMER; NVLink
+    /// in fabrics without rails.
     Simai(SimaiArguments),
     /// Chakra traces of a job, one a rank, with ASTRA-sim's system and network files.
     ///

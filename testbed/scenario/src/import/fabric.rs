@@ -53,11 +53,12 @@ pub(super) enum FabricShape {
         spines: usize,
         hosts: usize,
     },
-    /// GPUs and rails of servers; `server_link` joins two GPUs of a server.
+    /// GPUs and rails of servers, and ports of a GPU, each on a switch of its rail; `server_link` joins two GPUs of a server.
     Rails {
         servers: usize,
         gpus: usize,
         rails: usize,
+        ports: usize,
         spines: usize,
         parallel: usize,
         server_link: Option<LinkTier>,
@@ -163,8 +164,8 @@ impl ImportedFabric {
             FabricShape::Clos { pods, tors, leaves, spines, hosts } => {
                 (hosts + leaves).max(tors + spines / leaves.max(1)).max(pods)
             }
-            FabricShape::Rails { servers, gpus, rails, spines, parallel, .. } => {
-                (servers * gpus / rails + spines * parallel).max(rails * parallel)
+            FabricShape::Rails { servers, gpus, rails, ports, spines, parallel, .. } => {
+                (servers * gpus / rails + spines * parallel).max(rails * ports * parallel)
             }
             FabricShape::Links { ports, .. } => ports,
         };
@@ -216,9 +217,12 @@ impl ImportedFabric {
                 );
                 document.word("uplinks", "planes");
             }
-            FabricShape::Rails { servers, gpus, rails, spines, parallel, server_link } => {
+            FabricShape::Rails { servers, gpus, rails, ports, spines, parallel, server_link } => {
                 let all = [("servers", servers), ("gpus", gpus), ("rails", rails), ("spines", spines)];
                 counts("rails", &all);
+                if ports > 1 {
+                    document.bare("ports", ports);
+                }
                 if spines > 0 {
                     document.bare("parallel", parallel);
                 }
@@ -254,10 +258,11 @@ fn write_links(topology: &Topology, document: &mut Document) {
     }
     for (number, link) in topology.links.iter().enumerate() {
         match link.ends.into_iter().find(|node| !topology.is_switch(*node)) {
+            Some(nic) if topology.host_of_nic(nic) != nic => continue,
             Some(host) => {
                 document.table("[[hosts]]");
                 document.word("name", topology.host_name(host));
-                document.word("port", names.host_port(host, link, topology));
+                names.write_ports(host, topology, document);
             }
             None => {
                 document.table("[[links]]");

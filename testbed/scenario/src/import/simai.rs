@@ -69,7 +69,7 @@ pub fn import(options: &SimaiOptions<'_>) -> Result<ImportedScenario, ImportErro
     let goal = schedule.graph.goal_text();
     let hosts: Vec<u32> = (0..workload.gpus).collect();
     let graph = schedule.graph.build(&hosts, Time::ZERO, Time::NEVER, 1).expect("each message has its receipt");
-    let SimaiWorkload { tensor, expert, gpus, .. } = workload;
+    let SimaiWorkload { tensor, expert, gpus, ref repeated, .. } = workload;
     let taken = format!(
         "{gpus} GPUs, one a host: tensor parallel {tensor}, expert parallel {expert}; {} layers, {} messages",
         workload.layers.len(),
@@ -77,6 +77,10 @@ pub fn import(options: &SimaiOptions<'_>) -> Result<ImportedScenario, ImportErro
     );
     report.taken.push(ImportNote::for_file(name, taken));
     fabric.report_idle(gpus as usize, &mut report);
+    if !repeated.is_empty() {
+        let text = format!("{}: there is one pass, as in SimAI's simulation", repeated.join(", "));
+        report.left.push(ImportNote::for_line(name, 1, text));
+    }
     let text = "collectives are single rings, all-to-all sends to all peers at once; SimAI has NCCL's channels, trees and NVLS";
     report.approximated.push(ImportNote::for_file(name, text));
     if topology_file.is_none() {
@@ -245,9 +249,6 @@ mod tests {
         assert_eq!((links.hosts.len(), links.switches.len(), links.links.len()), (8, 5, 6));
         let names: Vec<&str> = links.hosts.iter().map(|host| host.name.as_str()).collect();
         assert_eq!(names, ["H0", "H1", "H2", "H3", "H4", "H5", "H6", "H7"]);
-        let dual = topology(8, 4, 3, |gpu| vec![gpu % 2, 2 + gpu % 2]);
-        let error = "topology:5: GPU 0 has links to switches 12 and 14: GPUs with several NIC ports (dual ToR) are not imported";
-        assert!(imported_on(&workload, Some(&dual)).unwrap_err().starts_with(error));
         for (file, error) in [
             (
                 topology(4, 2, 1, |gpu| vec![gpu % 2]),
@@ -264,6 +265,39 @@ mod tests {
             let found = imported_on(&workload, Some(&file)).unwrap_err();
             assert!(found.starts_with(error), "{found}");
         }
+    }
+
+    #[test]
+    fn gpus_have_ports_on_two_switches() {
+        let groups = header("model_parallel_NPU_group: 2 ep: 1 all_gpus: 8").replace("vpp: 1 ga: 1", "vpp: 2 ga: 4");
+        let workload = format!("{groups}1\nL0\t-1 1000 ALLREDUCE 8000 1 NONE 0 1 ALLREDUCE 8000 100\n");
+        // AlibabaHPN: rails, each on two switches.
+        let hpn = topology(8, 4, 3, |gpu| vec![gpu % 2, 2 + gpu % 2]);
+        let (rails, _, text) = imported_on(&workload, Some(&hpn)).unwrap();
+        let expected = "kind = \"rails\"\nservers = 4\ngpus = 2\nrails = 2\nspines = 3\nports = 2\nparallel = 1\n\
+                        nvlink_rate = \"2880Gbps\"\n";
+        assert!(text.contains(expected), "{text}");
+        assert!(text.contains("# - w.txt:1: vpp: 2, ga: 4: there is one pass, as in SimAI's simulation\n"), "{text}");
+        assert_eq!((rails.host_count(), rails.hosts.len(), rails.switches.len(), rails.links.len()), (8, 16, 7, 12));
+        let switches = |scenario: &Scenario, host: u32| -> Vec<usize> {
+            scenario.host_ports().ports(host).map(|port| scenario.hosts[port as usize].switch).collect()
+        };
+        assert_eq!([switches(&rails, 0), switches(&rails, 7)], [[0, 2], [1, 3]]);
+        // DCN+: two servers on each pair of switches.
+        let dcn = topology(8, 4, 3, |gpu| vec![gpu / 4, 2 + gpu / 4]);
+        let (pairs, _, text) = imported_on(&workload, Some(&dcn)).unwrap();
+        assert!(text.contains("name = \"H7\"\nports = [\"S13.H7\", \"S15.H7-2\"]\nrate = \"100Gbps\"\n"), "{text}");
+        assert_eq!((pairs.host_count(), pairs.hosts.len(), pairs.links.len()), (8, 16, 12));
+        assert_eq!([switches(&pairs, 0), switches(&pairs, 7)], [[0, 2], [1, 3]]);
+        // Two planes, each with switches of its own above.
+        let planes =
+            hpn.lines().filter(|line| !["12 17 ", "13 17 ", "14 16 ", "15 16 "].iter().any(|it| line.starts_with(it)));
+        let planes = planes.collect::<Vec<_>>().join("\n").replacen(" 36 A100", " 32 A100", 1);
+        let (planes, ..) = imported_on(&workload, Some(&planes)).unwrap();
+        assert_eq!((planes.host_count(), planes.servers.is_none()), (8, true));
+        let slower = dcn.replacen("0 14 100Gbps", "0 14 50Gbps", 1);
+        let error = "topology: GPU 0 has links of different rates, delays or losses to switches; write equal ones for its ports";
+        assert!(imported_on(&workload, Some(&slower)).unwrap_err().starts_with(error));
     }
 
     #[test]

@@ -193,12 +193,12 @@ impl Topology {
     }
 
     /// Returns the nodes of a host's ports.
-    pub(super) fn ports_of(&self, host: u32) -> Vec<u32> {
+    pub(in crate::import) fn ports_of(&self, host: u32) -> Vec<u32> {
         self.ports.get(&host).cloned().unwrap_or_else(|| vec![host])
     }
 
     /// Returns the host that a NIC is a port of.
-    pub(super) fn host_of_nic(&self, nic: u32) -> u32 {
+    pub(in crate::import) fn host_of_nic(&self, nic: u32) -> u32 {
         self.hosts.get(&nic).copied().unwrap_or(nic)
     }
 

@@ -243,16 +243,10 @@ fn wire(document: &mut Document, experiment: &Ns3Experiment, number: usize, link
     let (table, toward) = match host {
         Some(nic) if topology.host_of_nic(nic) != nic => return,
         Some(host) => {
-            let port = |nic: u32| names.host_port(nic, &topology.links[names.links_of_nics[&nic]], topology);
-            let ports: Vec<String> = topology.ports_of(host).into_iter().map(port).collect();
             document.table("[[hosts]]");
             let name = topology.host_name(host);
             document.word("name", &name);
-            match &ports[..] {
-                [port] => document.word("port", port),
-                several => document.bare("ports", array(several)),
-            }
-            ("hosts", [name, ports[0].clone()])
+            ("hosts", [name, names.write_ports(host, topology, document)])
         }
         None => {
             let ends = names.link_ends(number, link);
@@ -344,9 +338,20 @@ impl Names {
     }
 
     /// Returns the switch's port of a host.
-    pub(in crate::import) fn host_port(&self, host: u32, link: &Link, topology: &Topology) -> String {
+    fn host_port(&self, host: u32, link: &Link, topology: &Topology) -> String {
         let switch = if link.ends[0] == host { link.ends[1] } else { link.ends[0] };
         format!("S{switch}.{}", topology.host_name(host))
+    }
+
+    /// Writes the switches' ports of a host; returns the first one.
+    pub(in crate::import) fn write_ports(&self, host: u32, topology: &Topology, document: &mut Document) -> String {
+        let port = |nic: u32| self.host_port(nic, &topology.links[self.links_of_nics[&nic]], topology);
+        let mut ports: Vec<String> = topology.ports_of(host).into_iter().map(port).collect();
+        match &ports[..] {
+            [port] => document.word("port", port),
+            several => document.bare("ports", array(several)),
+        }
+        ports.swap_remove(0)
     }
 
     /// Returns the switch ports at these nodes, each once: all of a switch, and the one of a host.

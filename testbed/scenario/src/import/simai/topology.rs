@@ -61,29 +61,29 @@ pub(super) fn read(file: &SourceFile, report: &mut ImportReport) -> Result<Impor
     Ok(links_of(topology))
 }
 
-/// Checks that each GPU has one NIC, and orders the GPUs' links by number.
+/// Checks that each GPU has a NIC, makes its further links ports, and orders the GPUs' links by port and number.
 fn check_gpus(file: &SourceFile, topology: &mut Topology, gpus: u32) -> Result<(), ImportErrors> {
-    let mut nics: BTreeMap<u32, u32> = BTreeMap::new();
-    for link in &topology.links {
-        let Some(place) = link.ends.iter().position(|node| *node < gpus) else { continue };
-        let (gpu, switch) = (link.ends[place], link.ends[1 - place]);
-        if let Some(other) = nics.insert(gpu, switch) {
-            let problem = format!(
-                "GPU {gpu} has links to switches {other} and {switch}: GPUs with several NIC ports (dual ToR) are not imported"
-            );
-            return Err(ImportErrors::one(
-                &file.name,
-                Some(link.line),
-                problem,
-                "name a topology with a NIC port a GPU",
-            ));
-        }
+    let nodes = topology.nodes;
+    topology.part_nics();
+    let is_apart = |nic: &u32| topology.host_of_nic(*nic) == *nic;
+    if let Some(nic) = (nodes..topology.nodes).find(is_apart) {
+        let gpu = topology.node_of_file(nic);
+        let problem = format!("GPU {gpu} has links of different rates, delays or losses to switches");
+        return Err(ImportErrors::one(&file.name, None, problem, "write equal ones for its ports"));
     }
-    if let Some(gpu) = (0..gpus).find(|gpu| !nics.contains_key(gpu)) {
+    let nics: BTreeSet<u32> = topology.links.iter().flat_map(|link| link.ends).collect();
+    if let Some(gpu) = (0..gpus).find(|gpu| !nics.contains(gpu)) {
         let problem = format!("GPU {gpu} has no link to a switch");
         return Err(ImportErrors::one(&file.name, None, problem, "write its NIC's link"));
     }
-    topology.links.sort_by_key(|link| *link.ends.iter().min().expect("there are two"));
+    let place = |link: &Link| {
+        let nic = link.ends.into_iter().find(|node| !topology.is_switch(*node))?;
+        let gpu = topology.node_of_file(nic);
+        Some((topology.ports_of(gpu).iter().position(|port| *port == nic)?, gpu))
+    };
+    let mut links: Vec<_> = topology.links.iter().map(|link| (place(link), *link)).collect();
+    links.sort_by_key(|(place, link)| (place.is_none(), *place, *link.ends.iter().min().expect("there are two")));
+    topology.links = links.into_iter().map(|(_, link)| link).collect();
     topology.check_ports(&file.name)
 }
 
@@ -104,22 +104,34 @@ fn server_link(links: &[Link], gpus: u32, per_server: u32) -> Option<LinkTier> {
         .then_some(LinkTier { rate, delay: first[0].delay * 2 })
 }
 
-/// Returns the fabric if GPU g of each server is on the switch of rail g, and each rail is linked alike with each other switch.
+/// Returns the fabric if each port of GPU g of each server is on a switch of rail g, and each of these is linked alike with each other switch.
 fn rails(topology: &Topology, gpus: u32, per_server: u32, server_link: Option<LinkTier>) -> Option<ImportedFabric> {
-    let (host_links, fabric_links) = topology.links.split_at(gpus as usize);
-    let switch = |link: &Link| link.ends[0].max(link.ends[1]);
+    let ports = topology.ports_of(0).len();
+    let (host_links, fabric_links) = topology.links.split_at_checked(ports * gpus as usize)?;
+    let switch = |link: &Link| *link.ends.iter().find(|node| topology.is_switch(**node)).expect("it is a NIC's");
+    let is_nics = |link: &Link| link.ends.iter().any(|node| !topology.is_switch(*node));
+    if !host_links.iter().all(is_nics) || fabric_links.iter().any(is_nics) {
+        return None;
+    }
+    // Switches of the rails, port by port.
     let mut rails: Vec<u32> = Vec::new();
-    for link in &host_links[..per_server as usize] {
-        if !rails.contains(&switch(link)) {
-            rails.push(switch(link));
+    for of_port in host_links.chunks(gpus as usize) {
+        for link in &of_port[..per_server as usize] {
+            if !rails.contains(&switch(link)) {
+                rails.push(switch(link));
+            }
         }
     }
-    let rail = |gpu: usize| rails[gpu % per_server as usize % rails.len()];
-    let is_even = (per_server as usize).is_multiple_of(rails.len());
+    let per_port = rails.len() / ports;
+    let rail = |number: usize| {
+        let (port, gpu) = (number / gpus as usize, number % gpus as usize);
+        rails[port * per_port + gpu % per_server as usize % per_port]
+    };
+    let is_even = per_port > 0 && rails.len() == ports * per_port && (per_server as usize).is_multiple_of(per_port);
     let is_same =
         |links: &[Link]| links.windows(2).all(|pair| (pair[0].rate, pair[0].delay) == (pair[1].rate, pair[1].delay));
     if !is_even
-        || host_links.iter().enumerate().any(|(gpu, link)| switch(link) != rail(gpu))
+        || host_links.iter().enumerate().any(|(number, link)| switch(link) != rail(number))
         || !is_same(host_links)
         || !is_same(fabric_links)
     {
@@ -145,7 +157,8 @@ fn rails(topology: &Topology, gpus: u32, per_server: u32, server_link: Option<Li
     let shape = FabricShape::Rails {
         servers,
         gpus: per_server as usize,
-        rails: rails.len(),
+        rails: per_port,
+        ports,
         spines,
         parallel: links,
         server_link,

@@ -13,6 +13,8 @@ pub(super) struct SimaiWorkload {
     pub tensor: u32,
     pub expert: u32,
     pub gpus: u32,
+    /// Settings of passes that are repeated, or divided.
+    pub repeated: Vec<String>,
     pub layers: Vec<Layer>,
 }
 
@@ -79,6 +81,9 @@ impl SimaiWorkload {
         if let Some(stages) = setting("pp:").filter(|stages| *stages > 1) {
             return fail(1, format!("pipeline stages (pp: {stages}) are not simulated, as by SimAI"), "write pp: 1");
         }
+        let is_repeated = |key: &&str| setting(key).is_some_and(|passes| passes > 1);
+        let repeated = ["vpp:", "ga:"].into_iter().filter(is_repeated);
+        let repeated = repeated.filter_map(|key| Some(format!("{key} {}", setting(key)?))).collect();
         if setting("checkpoints:").unwrap_or(0) > 0 || setting("checkpoint_initiates:").unwrap_or(0) > 0 {
             let problem = "recomputation from checkpoints is not simulated".to_owned();
             return fail(1, problem, "write checkpoints: 0 checkpoint_initiates: 0");
@@ -109,7 +114,7 @@ impl SimaiWorkload {
         if let Some(count) = count.filter(|count| *count as usize != layers.len() && errors.is_empty()) {
             errors.add(2, format!("there are {} layers, not {count}", layers.len()), format!("write {}", layers.len()));
         }
-        errors.result(SimaiWorkload { tensor, expert, gpus, layers })
+        errors.result(SimaiWorkload { tensor, expert, gpus, repeated, layers })
     }
 }
 
