@@ -213,11 +213,11 @@ bench: build ## Benchmarks: the MMU, flow control, virtual time (beside HPCC's s
 	@$(STEP) "benchmarks on DPDK" $(CARGO) bench -p weir-bench
 	@$(STEP) "delays of PAUSE" $(WEIR) bench pause
 
-# WEIR_HPCC and WEIR_HTSIM, of the environment or the command line, name their programs.
+# WEIR_HPCC, WEIR_HTSIM and WEIR_HTSIM_UEC, of the environment or the command line, name their programs.
 ROUNDS ?= 1
 BESIDE_SIMULATORS = $(STEP) "virtual time beside other simulators" scripts/beside-simulators $(TARGET)/peers --weir $(WEIR) --rounds $(ROUNDS)
 
-bench-simulators: build ## Virtual time beside HPCC's simulator and htsim on the same messages, CPU time and memory; run where WEIR_HPCC=PROGRAM, WEIR_HTSIM=PROGRAM name them, built
+bench-simulators: build ## Virtual time beside HPCC's simulator and htsim on the same messages, CPU time and memory; run where WEIR_HPCC=PROGRAM, WEIR_HTSIM=PROGRAM, WEIR_HTSIM_UEC=PROGRAM name them, built
 	@$(BESIDE_SIMULATORS)
 
 bench-peers: setup ## Forwarding and latency beside testpmd, and beside l3fwd and Open vSwitch where WEIR_L3FWD=DIR, WEIR_L3FWD_64=DIR, WEIR_OPENVSWITCH=DIR name them, on the same ports in turn

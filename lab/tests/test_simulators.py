@@ -12,11 +12,11 @@ WEIR = """#!/bin/sh
 while [ "$1" != -o ]; do shift; done
 mkdir -p "$2/run"
 echo '{"packet_hops": 16000000}' > "$2/run/speed.json"
-(echo fct_us; seq 1024) > "$2/run/fct.csv"
+(echo released_us,fct_us; seq 1024 | sed 's/^/1,/') > "$2/run/fct.csv"
 """
 # Ends as htsim does when all messages are done.
 HTSIM = """#!/bin/sh
-seq 1024 | sed 's/$/ finished at 1/'
+seq 1024 | sed 's/.*/Flow finished at & us/'
 """
 # Writes the files of HPCC's simulator for flow.txt in its folder: a line for each message, and one PAUSE with its RESUME.
 HPCC = """#!/bin/sh
@@ -24,7 +24,7 @@ HPCC = """#!/bin/sh
 tail -n +2 flow.txt > fct.txt
 printf 'off\\non\\n' > pfc.txt
 """
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("WEIR_HPCC", "WEIR_HTSIM")}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("WEIR_HPCC", "WEIR_HTSIM", "WEIR_HTSIM_UEC")}
 
 
 def executable(path, text):
@@ -44,16 +44,36 @@ def test_htsim_is_compared(tmp_path):
     for done in (run(tmp_path, "--htsim", program), run(tmp_path, environment={"WEIR_HTSIM": str(program)})):
         assert done.returncode == 0, done.stderr
         weir, htsim, ratios = done.stdout.splitlines()[1:]
-        assert weir.startswith("permutation, 1,024 hosts, PFC  Weir ") and " 16.00 " in weir and weir.endswith(" 1,024")
+        assert weir.startswith("permutation, 1,024 hosts, PFC  Weir ") and " 16.00 " in weir
+        assert weir.split()[-2:] == ["1,024", "1025"]
         # 1,954 packets each way, over six links mostly.
-        assert 18 < float(htsim.split()[2]) < 24.1 and htsim.endswith("1,024")
+        assert 18 < float(htsim.split()[2]) < 24.1 and htsim.split()[-2:] == ["1,024", "1024"]
         assert "Weir takes" in ratios and "of the CPU time of htsim" in ratios
 
 
 def test_packet_hops_are_not_counted_where_a_message_is_not_done(tmp_path):
     done = run(tmp_path, "--htsim", executable(tmp_path / "htsim_roce", HTSIM.replace("1024", "1023")))
     htsim = done.stdout.splitlines()[2]
-    assert htsim.split()[2] == "-" and htsim.endswith("1,023")
+    assert htsim.split()[2] == "-" and htsim.split()[-2] == "1,023"
+
+
+def test_collectives_are_compared_with_both_transports(tmp_path):
+    # Each of 32 ranks sends to 3 on its leaf and 28 on others, 256 packets and their acknowledgements, over 2 and 4 links.
+    hops = {"all-to-all": 32 * (3 * 2 + 28 * 4) * 512, "ring": (24 * 2 + 8 * 4) * 62 * 512}
+    for case, messages, triggers in [("all-to-all-spray", 992, 0), ("ring-spray", 1_984, 1_952)]:
+        done = executable(tmp_path / "htsim", HTSIM.replace("1024", str(messages)))
+        done = run(tmp_path, "--htsim", done, "--htsim-uec", done, case=case)
+        assert done.returncode == 0, done.stderr
+        weir, roce, uec, _, last = done.stdout.splitlines()[1:]
+        kind = case.removesuffix("-spray")
+        assert weir.startswith(f"{kind}, 32 ranks, round robin ")
+        assert roce.split()[:3:2] == ["htsim_roce", f"{hops[kind] / 1e6:.2f}"] and roce.split()[-1] == str(messages)
+        assert uec.split()[:3:2] == ["htsim_uec", "-"] and "of the CPU time of htsim_uec" in last
+        lines = (tmp_path / "peers" / case / "collective.cm").read_text().splitlines()
+        assert lines[:3] == ["Nodes 32", f"Connections {messages}", f"Triggers {triggers}"]
+        waits = [line.split()[4] for line in lines if " trigger " in line]
+        fired = [line.split()[-1] for line in lines if "send_done_trigger" in line]
+        assert len(waits) == triggers and sorted(waits) == sorted(fired)
 
 
 def test_hpccs_simulator_is_compared(tmp_path):
@@ -64,7 +84,7 @@ def test_hpccs_simulator_is_compared(tmp_path):
     # Frames of 1,000 B and their acknowledgements on two or four links, a PAUSE and a RESUME.
     links = [2 if one // 8 == to // 8 else 4 for one, to, _ in flows]
     hops = 2 + sum(2 * -(-size // 1_000) * count for (_, _, size), count in zip(flows, links))
-    assert f" {hops / 1e6:.2f} " in simulator and simulator.endswith(f" {len(flows):,}")
+    assert f" {hops / 1e6:.2f} " in simulator and simulator.split()[-2] == f"{len(flows):,}"
     assert "of the CPU time of HPCC's simulator" in ratios
 
 
@@ -93,7 +113,7 @@ def test_a_program_that_fails_is_named(tmp_path):
 
 def test_without_a_program_recorded_figures_stand_in_its_place(tmp_path):
     for case, simulator, note in [
-        ("permutation", "htsim", "WEIR_HTSIM does not name datacenter/htsim_roce of github.com/Broadcom/csg-htsim: recorded figures"),
+        ("permutation", "htsim_roce", "WEIR_HTSIM does not name datacenter/htsim_roce of github.com/ultraethernet/uet-htsim: recorded figures"),
         ("web-search", "HPCC's simulator", "WEIR_HPCC does not name scratch/third of github.com/alibaba-edu/"),
     ]:
         done = run(tmp_path, case=case)
