@@ -256,8 +256,8 @@ impl Scenario {
         self.sample_every = self.sample_every.min(self.end.since(Time::ZERO));
     }
 
-    /// Returns the instants at which links go down (`true`) or up, earliest first: by outages, and as switches learn that they are
-    /// [isolated](Scenario::links_of_isolated).
+    /// Returns the instants at which links go down (`true`) or up, earliest first: by outages, and as a switch that has lost its links to
+    /// all others takes down those to hosts with other ports.
     pub fn link_changes(&self) -> Vec<(Time, LinkRef, bool)> {
         let mut changes = self.outage_changes();
         let RerouteSchedule { at, sets } = self.reroutings();

@@ -211,7 +211,18 @@ fn queue_of(tables: &mut ConfigDb, map: Option<&str>) -> [u8; CLASSES] {
             tables.account(ImportOutcome::Approximated, at, detail);
         }
     }
+    account_absent_classes(tables, QUEUE, map, "queue");
     map_content(tables, QUEUE, map)
+}
+
+/// Reports traffic classes that a map lacks.
+fn account_absent_classes(tables: &mut ConfigDb, table: &str, map: Option<&str>, number: &str) {
+    let Some(map) = map else { return };
+    let mapped: Vec<u8> = tables.fields(table, map).keys().filter_map(|field| below(CLASSES, field)).collect();
+    for class in (1..8).filter(|class| !mapped.contains(class)) {
+        let detail = format!("traffic class {class} has {number} 0, as in SAI");
+        tables.account_absent(ImportOutcome::Taken, FieldPath::new(table, map, &class.to_string()), detail);
+    }
 }
 
 /// Reports maps to queues that differ between ports.
@@ -235,6 +246,7 @@ fn read_groups(
     lossless: &[u8],
     queue_of: &[u8; CLASSES],
 ) -> Result<(), String> {
+    account_absent_classes(tables, GROUP, map, "priority group");
     let groups = map_content(tables, GROUP, map);
     for (class, (group, queue)) in groups.iter().zip(queue_of).enumerate() {
         if group != queue && [group, queue].iter().any(|number| lossless.contains(number)) {
@@ -331,9 +343,9 @@ fn read_map<const N: usize>(
     Ok(classes)
 }
 
-/// Numbers that a map gives traffic classes; without an entry, their own, and 0 from class 8 on.
+/// Numbers that a map gives traffic classes: without an entry 0, as in SAI, and without a map their own up to class 7.
 fn map_content(tables: &ConfigDb, table: &str, map: Option<&str>) -> [u8; CLASSES] {
-    let mut content = std::array::from_fn(|class| if class < 8 { class as u8 } else { 0 });
+    let mut content = std::array::from_fn(|class| if map.is_none() && class < 8 { class as u8 } else { 0 });
     for (field, value) in map.map(|map| tables.fields(table, map)).unwrap_or_default() {
         if let (Some(class), Some(number)) = (below(CLASSES, &field), below(8, &value)) {
             content[usize::from(class)] = number;

@@ -312,6 +312,30 @@ fn code_points_that_a_map_lacks_have_traffic_class_0() {
 }
 
 #[test]
+fn traffic_classes_that_a_map_lacks_have_queue_and_group_0() {
+    let without = |lacking: [&'static [&'static str]; 2]| {
+        changed(
+            |tables| {
+                for (map, lacking) in ["TC_TO_QUEUE_MAP", "TC_TO_PRIORITY_GROUP_MAP"].into_iter().zip(lacking) {
+                    lacking.iter().for_each(|class| remove(tables, &[map, "AZURE", class]));
+                }
+                tables["DSCP_TO_TC_MAP"]["AZURE"]["46"] = "5".into();
+            },
+            None,
+        )
+    };
+    assert_eq!(without([&[], &[]]).unwrap().1.classes.map.dscp[46], 5);
+    let (imported, switch) = without([&["5", "6"], &["6"]]).unwrap();
+    assert_eq!(switch.classes.map.dscp[46], 0);
+    for (line, number) in [("TC_TO_QUEUE_MAP 5", "queue"), ("TC_TO_PRIORITY_GROUP_MAP 6", "priority group")] {
+        let (how, said) = outcome(&imported, line);
+        assert!(how == ImportOutcome::Taken && said.contains(&format!("has {number} 0, as in SAI")), "{said}");
+    }
+    let lossless = without([&["3"], &[]]).unwrap_err();
+    assert!(lossless.contains("traffic class 3 has priority group 3 and queue 0"), "{lossless}");
+}
+
+#[test]
 fn a_map_of_pcps_gives_classes_where_no_dscp_does() {
     let map: serde_json::Value = serde_json::json!({"dot1p": {"3": "3", "4": "4", "5": "1"}});
     let bind = |tables: &mut serde_json::Value| {
@@ -686,7 +710,7 @@ fn ports_have_the_map_that_they_name() {
 fn a_frame_has_the_queue_of_its_ingress_ports_map() {
     let (imported, switch) = changed(
         |tables| {
-            tables["TC_TO_QUEUE_MAP"]["OTHER"] = serde_json::json!({"0": "2", "1": "5"});
+            tables["TC_TO_QUEUE_MAP"]["OTHER"] = serde_json::json!({"0": "2", "1": "5", "3": "3", "4": "4"});
             tables["PORT_QOS_MAP"]["Ethernet4"]["tc_to_queue_map"] = "OTHER".into();
         },
         None,
@@ -709,7 +733,8 @@ fn ports_with_pcbb_have_two_more_lossless_classes() {
             {"0": "0", "1": "0", "2": "2", "3": "3", "4": "4", "5": "0", "6": "6", "7": "0", "8": "0"});
         tables["TC_TO_QUEUE_MAP"]["AZURE"] = serde_json::json!(
             {"0": "0", "1": "1", "2": "1", "3": "3", "4": "4", "5": "5", "6": "1", "7": "7", "8": "1"});
-        tables["TC_TO_QUEUE_MAP"]["UPLINK"] = serde_json::json!({"2": "2", "6": "6", "8": "1"});
+        tables["TC_TO_QUEUE_MAP"]["UPLINK"] = serde_json::json!(
+            {"0": "0", "1": "1", "2": "2", "3": "3", "4": "4", "5": "5", "6": "6", "7": "7", "8": "1"});
         let uplink = &mut tables["PORT_QOS_MAP"]["Ethernet12"];
         uplink["pfc_enable"] = "2,3,4,6".into();
         uplink["dscp_to_tc_map"] = "UPLINK".into();
