@@ -54,7 +54,7 @@ fn sentences(experiment: &Experiment, outcome: &ExperimentOutcome) -> Vec<String
     sentences.extend(paper.cause_sentence().filter(|_| outcome.conclusions != Conclusions::Reproduced));
     sentences.extend([
         format!("{}. {}", experiment.place_in_paper(), paper.setting),
-        format!("Finding: {}", paper.found),
+        format!("The authors found: {}", paper.found),
         format!("Weir: {} runs of {}.", outcome.points, outcome.seeds_shown()),
     ]);
     if let Some(lateness) = &outcome.lateness {

@@ -188,7 +188,7 @@ impl Figure {
     fn page(&self) -> String {
         let Experiment { id, paper, .. } = &self.experiment;
         let mut text = format!("# {id}: {}\n\n{}. {}\n", paper.title, self.experiment.place_in_paper(), paper.setting);
-        let _ = writeln!(text, "\nFinding: {}", paper.found);
+        let _ = writeln!(text, "\nThe authors found: {}", paper.found);
         if let Some(cause) = paper.cause_sentence() {
             let _ = writeln!(text, "\n{cause}");
         }
