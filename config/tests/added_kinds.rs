@@ -164,7 +164,7 @@ fn added_kinds_are_chosen_by_name_and_own_their_keys() {
             "",
             "`kind` \"added\" has no `b_m`; \"gfc-buffer\", \"gfc-conceptual\"",
         ),
-        ("\"adde\"", "", "\"cbfc\", \"added\"; write flow_control = \"added\""),
+        ("\"adde\"", "", "\"uec-cbfc\", \"added\"; write flow_control = \"added\""),
         (
             "\"pfc\"",
             "arbitration = \"strides\"\narbitration_stride = 10",

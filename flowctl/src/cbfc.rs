@@ -16,14 +16,20 @@
 //!
 //! **Credit is bounded** by the receiver's buffer, also if a message advertises more
 //! ([`CreditCounters::handle_credit`]). So one forged message lets at most one buffer too much through.
+//!
+//! UEC's, in cells, has the same counters: [`CellCounters`] and [`CellCredits`].
 
-use weir_units::{Bytes, FCS_BYTES};
+use weir_units::{Bytes, FCS_BYTES, Span, Time};
 
+mod cells;
 mod receiver;
 mod sender;
+mod update_timer;
 
+pub use cells::{CellCounters, CellCredits, CellSize};
 pub use receiver::{Advertiser, BlockCounters};
 pub use sender::CreditCounters;
+pub use update_timer::UpdateTimer;
 
 /// Size of a credit block.
 pub const BLOCK: Bytes = Bytes::new(64);
@@ -55,6 +61,18 @@ pub(crate) fn blocks_of_all(frames: &[u32]) -> u32 {
 #[inline]
 pub(crate) const fn blocks_at_most(frames: usize, bytes: u32) -> u32 {
     blocks_of_bytes(bytes, frames as u32)
+}
+
+/// Returns the blocks of a buffer in which these bytes are held, the last one perhaps in part.
+pub(crate) fn blocks_held(bytes: Bytes) -> u32 {
+    bytes.get().div_ceil(BLOCK.get()) as u32
+}
+
+/// Returns the end of the period after one that ended at `due_at`, with its message sent at `now`. Periods follow each other without drift,
+/// and restart after a delay of more than one.
+fn next_period(due_at: Time, period: Span, now: Time) -> Time {
+    let next = due_at.saturating_add(period);
+    if next > now { next } else { now.saturating_add(period) }
 }
 
 /// Returns the distance of `limit` ahead of `count`, modulo 2^32; `None` if it is behind.

@@ -9,6 +9,7 @@ mod none;
 mod pause;
 mod pause_receiver;
 mod pfc;
+mod uec_cbfc;
 
 use weir_reader::{Gauge, Registry};
 
@@ -22,11 +23,21 @@ pub use gfc_time::{GfcTime, GfcTimeConfig};
 pub use none::NoFlowControl;
 pub use pause::{Pause, PauseKind};
 pub use pfc::{Pfc, PfcKind};
+pub use uec_cbfc::{UecCbfc, UecCbfcConfig};
 
 /// Registry of flow controls, PFC first, which is the default.
 pub static FLOW_CONTROLS: Registry<dyn FlowControlKind> = Registry::new(
     "flow control",
-    &[&PfcKind, &PauseKind, &NoFlowControl, &gfc_buffer::KIND, &gfc_conceptual::KIND, &gfc_time::KIND, &cbfc::KIND],
+    &[
+        &PfcKind,
+        &PauseKind,
+        &NoFlowControl,
+        &gfc_buffer::KIND,
+        &gfc_conceptual::KIND,
+        &gfc_time::KIND,
+        &cbfc::KIND,
+        &uec_cbfc::KIND,
+    ],
 );
 
 impl FlowControlChoice {

@@ -140,7 +140,7 @@ fn counts_set_anew_are_settled() {
             let receiver = Arc::new(BlockCounters::new(BLOCK * capacity));
             receiver.handle_arrivals(CLASS, received);
             let settled = |receiver: &BlockCounters| {
-                receiver.settle(CLASS, || Bytes::ZERO);
+                receiver.settle(CLASS, || 0);
                 receiver.limit(CLASS)
             };
             assert_eq!(settled(&receiver), capacity as u32 + received);
@@ -201,7 +201,7 @@ fn credit_is_never_given_for_room_that_is_taken() {
         let (capacity, frame) = (10, 3);
         let (receiver, held) = (Arc::new(BlockCounters::new(BLOCK * capacity)), Arc::new(AtomicU64::new(0)));
         let settled = |receiver: &BlockCounters, held: &AtomicU64| {
-            receiver.settle(CLASS, || BLOCK * held.load(Ordering::Relaxed));
+            receiver.settle(CLASS, || held.load(Ordering::Relaxed) as u32);
             receiver.limit(CLASS)
         };
         let (at_transmitter, in_buffer) = (receiver.clone(), held.clone());

@@ -120,6 +120,11 @@ pub trait FlowControlReceiver: Debug + Send + Sync {
         false
     }
 
+    /// Whether the classes share their credit, so that a frame of one takes it from all.
+    fn shares_credit(&self) -> bool {
+        false
+    }
+
     /// Whether credit lets a frame of this length (without FCS) be sent.
     fn has_credit(&self, _class: Class, _frame_bytes: u32) -> bool {
         true

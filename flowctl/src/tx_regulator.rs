@@ -104,6 +104,11 @@ impl TxRegulator {
         self.credited
     }
 
+    /// Returns the classes that share their credit; none if each has its own.
+    pub fn credit_sharing(&self) -> ClassSet {
+        if self.receiver.shares_credit() { self.credited } else { ClassSet::EMPTY }
+    }
+
     /// Returns whether credit lets a frame of this length (without FCS) be sent.
     #[inline]
     pub fn has_credit(&self, class: Class, frame_bytes: u32) -> bool {

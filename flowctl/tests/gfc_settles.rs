@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use weir_flowctl::cbfc::{self, Advertiser, BLOCK, blocks};
+use weir_flowctl::cbfc::{self, Advertiser, blocks};
 use weir_flowctl::gfc::{ClassRates, RateMapping, StageTable, length, stage, time_based};
 use weir_flowctl::{Quantum, RateLimiter, Shaper, wire_bytes};
 use weir_units::{BitRate, Bytes, CLASSES, Class, LINK_OVERHEAD, Span, Time};
@@ -179,7 +179,7 @@ struct TimeBased {
     advertiser: Advertiser,
     messages: Delayed<weir_wire::mac_control::CreditFrame>,
     adjuster: time_based::TimeRateAdjuster,
-    held_blocks: u64,
+    held_blocks: u32,
 }
 
 impl TimeBased {
@@ -196,7 +196,7 @@ impl TimeBased {
 
 impl Feedback for TimeBased {
     fn step(&mut self, now: Time, _queue: Bytes) {
-        self.receiver.settle(CLASS, || BLOCK * self.held_blocks);
+        self.receiver.settle(CLASS, || self.held_blocks);
         let sent = |class| self.adjuster.credits().sent_total(class);
         if let Some(frame) = self.advertiser.poll(now, &self.receiver, sent) {
             self.advertiser.handle_sent(now);
@@ -217,11 +217,11 @@ impl Feedback for TimeBased {
 
     fn handle_arrival(&mut self) {
         self.receiver.handle_arrival(CLASS, FRAME);
-        self.held_blocks += u64::from(blocks(FRAME));
+        self.held_blocks += blocks(FRAME);
     }
 
     fn handle_departure(&mut self) {
-        self.held_blocks -= u64::from(blocks(FRAME));
+        self.held_blocks -= blocks(FRAME);
     }
 }
 

@@ -1,14 +1,15 @@
 //! Received MAC control frames: obeyed, or counted and ignored.
 
+use weir_flowctl::ReceiveAccounting;
 use weir_units::{PortId, Time};
-use weir_wire::mac_control::{ControlFrame, CreditAccount, CreditFrame, DecodeError, PfcFrame};
+use weir_wire::mac_control::{ControlFrame, DecodeError, PfcFrame};
 
 use crate::counters::{Counters, port_stat};
 use crate::shared::Shared;
 
 /// Whether a control frame has the sender's count of sent data, which is valid at its place among the data.
 pub(crate) fn has_account(control: Result<ControlFrame, DecodeError>) -> bool {
-    matches!(control, Ok(ControlFrame::Credit(CreditFrame { account: CreditAccount::Sent { .. }, .. })))
+    control.is_ok_and(|frame| ReceiveAccounting::has_account(&frame))
 }
 
 /// Obeys a MAC control frame that `port` received, or counts the reason why not. A port obeys only its own flow control; frames of others
@@ -45,7 +46,9 @@ pub(crate) fn handle_control(
             frame = ControlFrame::Pfc(PfcFrame { enabled: pfc.enabled & shared.obeyed, ..pfc });
         }
         ControlFrame::Pause(_) => counters.add_port(port, port_stat::PAUSE, 1),
-        ControlFrame::Credit(_) | ControlFrame::Queue(_) => counters.add_port(port, port_stat::CREDIT, 1),
+        ControlFrame::Credit(_) | ControlFrame::Queue(_) | ControlFrame::Update(_) => {
+            counters.add_port(port, port_stat::CREDIT, 1);
+        }
         ControlFrame::Raw(_) if state.regulator.handle(now, &frame) => {
             return counters.add_port(port, port_stat::OWN, 1);
         }

@@ -8,7 +8,7 @@ use weir_load_balancing::PathRequest;
 use weir_mmu::{Admission, BURST_REQUEST_MAX, BufferRequest, BurstRequest, PortWriter};
 use weir_units::{BitRate, CLASSES, Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed, TAG_BYTES};
-use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
+use weir_wire::mac_control::{ControlFrame, DecodeError};
 
 use crate::control::handle_control;
 use crate::counters::{CounterSnapshot, Counters, DropReason, queue_stat};
@@ -156,15 +156,17 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     ) {
         let mut decisions: ArrayVec<(Option<Headers>, ForwardingDecision), BURST_MAX> = ArrayVec::new();
         self.set_current_port(port);
-        // Credit frames of the peer, each with the number of data frames before it.
-        let mut accounts: ArrayVec<(usize, CreditFrame), BURST_MAX> = ArrayVec::new();
+        // Frames with the peer's count, each with the number of data frames before it.
+        let mut accounts: ArrayVec<(usize, ControlFrame), BURST_MAX> = ArrayVec::new();
         burst.retain(|packet| {
             decisions.push(match packet.parse() {
                 Parsed::Data(headers) => (Some(headers), self.decide_for_copies(now, port, &headers, packet)),
                 Parsed::Malformed => (None, ForwardingDecision::Drop(DropReason::Malformed)),
                 Parsed::Control(control) => {
                     self.obey::<Sink>(now, port, control);
-                    if let Ok(ControlFrame::Credit(frame)) = control {
+                    if let Ok(frame) = control
+                        && ReceiveAccounting::has_account(&frame)
+                    {
                         accounts.push((decisions.len(), frame));
                     }
                     return false;
@@ -233,10 +235,10 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         now: Time,
         port: PortId,
         control: &Result<ControlFrame, DecodeError>,
-        uncounted: impl FnOnce(Class, &ReceiveAccounting) -> u32,
+        uncounted: impl Fn(Class, &ReceiveAccounting) -> u32,
     ) {
         self.obey::<Sink>(now, port, *control);
-        if let Ok(ControlFrame::Credit(frame)) = control {
+        if let Ok(frame) = control {
             self.compare_counts(port, frame, uncounted);
         }
     }
@@ -252,12 +254,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     /// Compares the counts of a port's peer with those of the data received from it, all of which has been handled. `uncounted` returns the
     /// part of a class that is not even in this burst's sums.
     #[cold]
-    fn compare_counts(
-        &self,
-        port: PortId,
-        frame: &CreditFrame,
-        uncounted: impl FnOnce(Class, &ReceiveAccounting) -> u32,
-    ) {
+    fn compare_counts(&self, port: PortId, frame: &ControlFrame, uncounted: impl Fn(Class, &ReceiveAccounting) -> u32) {
         let arrived = self.shared.port(port).receive_accounting();
         arrived.handle_account(frame, |class| self.arrived[class.index()] + uncounted(class, arrived));
     }

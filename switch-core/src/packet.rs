@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use weir_mmu::{BufferRequest, BurstRequest};
-use weir_units::{MacAddr, PortId, QueueId, Time};
+use weir_units::{Bytes, MacAddr, PortId, QueueId, Time};
 use weir_wire::HeaderKey;
 use weir_wire::ethernet::{FastHeaders, Parsed};
 use weir_wire::mac_control::ControlFrame;
@@ -181,6 +181,11 @@ pub trait PacketAllocator<P> {
 
     /// Returns a MAC control frame from `source`; `None` without memory.
     fn control(&mut self, frame: &ControlFrame, source: MacAddr) -> Option<P>;
+
+    /// Returns the bytes on the wire of a message that is sent below the MAC; `None` for a frame.
+    fn control_wire_bytes(&self, _frame: &ControlFrame) -> Option<Bytes> {
+        None
+    }
 
     /// Reports that a MAC control frame slows the peer because of an arrival at `crossed`. Called before the frame is sent, in virtual time
     /// as on lcores.

@@ -293,7 +293,8 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
             port.scheduler.handle_empty(class);
         }
         if !port.credit_classes.is_empty() {
-            *ready -= self.without_credit(&self.ports[index], *ready & class.alone());
+            let taken_from = class.alone() | port.credit_sharing;
+            *ready -= self.without_credit(&self.ports[index], *ready & taken_from);
         }
         Some(queued)
     }

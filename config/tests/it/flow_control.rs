@@ -3,6 +3,7 @@
 use weir_config::{FlowControlChoice, SwitchConfig, parse};
 use weir_flowctl::kinds::{
     CbfcConfig, GfcBufferConfig, GfcConceptualConfig, GfcPeer, GfcTimeConfig, NoFlowControl, PauseKind, PfcKind,
+    UecCbfcConfig,
 };
 use weir_units::{Bytes, Span};
 
@@ -29,6 +30,13 @@ const GFC_BUFFER: GfcBufferConfig = GfcBufferConfig {
     peer: GfcPeer::Gfc,
     stop_at_b_m: false,
     unsafe_thresholds: false,
+};
+const UEC_CBFC: UecCbfcConfig = UecCbfcConfig {
+    limit: None,
+    is_shared: false,
+    spacing: Bytes::new(6_400),
+    repeat: Bytes::new(262_144),
+    period: Span::from_micros(256),
 };
 const GFC_CONCEPTUAL: GfcConceptualConfig = GfcConceptualConfig {
     tau: None,
@@ -64,6 +72,7 @@ fn a_word_an_inline_table_and_a_table_are_the_same() {
         ("gfc-conceptual", FlowControlChoice::new(GFC_CONCEPTUAL)),
         ("gfc-time", FlowControlChoice::new(GFC_TIME)),
         ("cbfc", FlowControlChoice::new(CbfcConfig::default())),
+        ("uec-cbfc", FlowControlChoice::new(UEC_CBFC)),
     ];
     for (kind, expected) in defaults {
         let forms = [
@@ -124,6 +133,16 @@ fn values_arrive_where_they_belong() {
     let by_credit = "kind = \"cbfc\"\nbuffer = \"300KB\"\nperiod = \"1s\"";
     let cbfc = CbfcConfig { buffer: b_m, period: Some(Span::from_secs(1)) };
     assert_eq!(flow_control(by_credit).downcast(), Some(&cbfc));
+    let by_cells = "kind = \"uec-cbfc\"\nlimit = \"300KB\"\nshared = true\ncf_min_spacing = \"800B\"\ncf_max_spacing = \"1MB\"\n\
+                    cc_period = \"1us\"";
+    let uec_cbfc = UecCbfcConfig {
+        limit: b_m,
+        is_shared: true,
+        spacing: Bytes::new(800),
+        repeat: Bytes::mb(1),
+        period: Span::from_micros(1),
+    };
+    assert_eq!(flow_control(by_cells).downcast(), Some(&uec_cbfc));
 }
 
 #[test]
@@ -166,4 +185,5 @@ fn each_has_a_name() {
     assert_eq!(name("kind = \"gfc-buffer\"\nb_m = \"1MB\"\npeer = \"pfc\""), "GFC by stages, pulsed");
     assert_eq!(name("kind = \"gfc-time\"\nb_m = \"1MB\""), "GFC by time");
     assert_eq!(name("kind = \"cbfc\"\nbuffer = \"1MB\""), "CBFC");
+    assert_eq!(name("kind = \"uec-cbfc\"\nlimit = \"1MB\""), "UEC CBFC");
 }

@@ -3,7 +3,7 @@
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{self, CreditFrame};
 
-use super::{BLOCK, CONFIRMATIONS, ahead, blocks};
+use super::{BLOCK, CONFIRMATIONS, ahead, blocks, next_period};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Block counters of a port's eight classes, received and freed.
@@ -37,7 +37,12 @@ impl BlockCounters {
     pub fn new(buffer: Bytes) -> BlockCounters {
         let capacity = buffer.get() / BLOCK.get();
         assert!(capacity < 1 << 30, "credit counters must tell a full buffer from an empty one");
-        BlockCounters { capacity: capacity as u32, classes: Default::default(), resyncs: AtomicU64::new(0) }
+        BlockCounters::with_capacity(capacity as u32)
+    }
+
+    /// Creates counters for empty queues of this many blocks each.
+    pub(super) fn with_capacity(capacity: u32) -> BlockCounters {
+        BlockCounters { capacity, classes: Default::default(), resyncs: AtomicU64::new(0) }
     }
 
     /// Counts a received frame of this length (without FCS).
@@ -54,17 +59,17 @@ impl BlockCounters {
         received.store(received.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Release);
     }
 
-    /// Updates the freed blocks: all received ones, minus those in `held`. The buffer must count an arrival no later than
+    /// Updates the freed blocks: all received ones, minus the `held` ones. The buffer must count an arrival no later than
     /// [`BlockCounters::handle_arrival`], and never more than its blocks. The limit decreases only where the count of arrivals was
     /// reset.
     #[inline]
-    pub fn settle(&self, class: Class, held: impl FnOnce() -> Bytes) {
+    pub fn settle(&self, class: Class, held: impl FnOnce() -> u32) {
         let account = &self.classes[class.index()];
         // Acquire; pairs with Release in `set_received`: who sees the number sees the count that was set.
         let resyncs = account.resyncs.load(Ordering::Acquire);
         // Loaded before `held()`, which then includes each block in `received`.
         let received = account.received.load(Ordering::Acquire);
-        let freed = received.wrapping_sub(held().get().div_ceil(BLOCK.get()) as u32);
+        let freed = received.wrapping_sub(held());
         let is_anew = resyncs != account.settled.load(Ordering::Relaxed);
         if is_anew || ahead(freed, account.freed.load(Ordering::Relaxed)).is_some() {
             account.freed.store(freed, Ordering::Relaxed);
@@ -92,10 +97,26 @@ impl BlockCounters {
         };
         if confirmed {
             account.set_received(sent.wrapping_sub(uncounted));
-            // One writer; read for reports only.
-            self.resyncs.store(self.resyncs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            self.record_reset();
         }
         confirmed
+    }
+
+    /// Sets the count of arrivals to the sender's own, of which the bits of `mask` are known. Call in wire order, as
+    /// [`BlockCounters::handle_sent_total`].
+    pub(super) fn set_sent_total(&self, class: Class, sent: u32, mask: u32, uncounted: u32) {
+        let account = &self.classes[class.index()];
+        let received = account.received.load(Ordering::Relaxed);
+        let lost = sent.wrapping_sub(received.wrapping_add(uncounted)) & mask;
+        if lost != 0 {
+            account.set_received(received.wrapping_add(lost));
+            self.record_reset();
+        }
+    }
+
+    fn record_reset(&self) {
+        // One writer; read for reports only.
+        self.resyncs.store(self.resyncs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Resets the counts to 0, as at the link's start; the next [`BlockCounters::settle`] subtracts blocks still held. Called by the
@@ -216,11 +237,9 @@ impl Advertiser {
         receiver.frame(self.classes).map(|frame| CreditFrame { account, ..frame })
     }
 
-    /// Records that the due frame was sent at `now`. Periods follow each other without drift, and restart after a delay of more
-    /// than one.
+    /// Records that the due frame was sent at `now`.
     pub fn handle_sent(&mut self, now: Time) {
-        let next = self.due_at.saturating_add(self.period);
-        self.due_at = if next > now { next } else { now.saturating_add(self.period) };
+        self.due_at = next_period(self.due_at, self.period, now);
         let later = |class: &Class| self.turn.is_none_or(|turn| turn.index() < class.index());
         self.turn = self.classes.iter().find(later);
     }

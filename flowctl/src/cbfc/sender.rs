@@ -35,7 +35,11 @@ impl CreditCounters {
     /// Creates a sender without credit: no frame may be sent before the first message. `buffer` is the size of one class's queue
     /// at the peer, and so bounds each class's credit.
     pub fn new(buffer: Bytes) -> CreditCounters {
-        let blocks = u32::try_from(buffer.get() / BLOCK.get()).unwrap_or(u32::MAX);
+        CreditCounters::with_limit(u32::try_from(buffer.get() / BLOCK.get()).unwrap_or(u32::MAX))
+    }
+
+    /// Creates a sender without credit, which never has credit for more than this many blocks.
+    pub(super) fn with_limit(blocks: u32) -> CreditCounters {
         CreditCounters {
             classes: Default::default(),
             buffer: blocks,
@@ -83,6 +87,20 @@ impl CreditCounters {
         taken
     }
 
+    /// Obeys the peer's count of freed blocks, of which the bits of `mask` are known: all others that were sent are in use. Ignored if these
+    /// are more than the limit.
+    pub(super) fn handle_freed(&self, class: Class, freed: u32, mask: u32) {
+        let credit = &self.classes[class.index()];
+        let sent = credit.sent.load(Ordering::Relaxed);
+        let in_use = sent.wrapping_sub(freed) & mask;
+        if in_use <= self.buffer {
+            credit.limit.store(sent.wrapping_sub(in_use).wrapping_add(self.buffer), Ordering::Relaxed);
+        } else {
+            // One writer, as above.
+            self.excessive.store(self.excessive.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+    }
+
     /// Returns the blocks that a class may still send, FCCL − FCTBS.
     #[inline]
     pub fn credit(&self, class: Class) -> u32 {
@@ -102,9 +120,15 @@ impl CreditCounters {
     /// Counts a sent frame of this length (without FCS).
     #[inline]
     pub fn handle_sent(&self, class: Class, frame_bytes: u32) {
+        self.add_sent(class, blocks(frame_bytes));
+    }
+
+    /// Counts sent blocks.
+    #[inline]
+    pub(super) fn add_sent(&self, class: Class, blocks: u32) {
         let sent = &self.classes[class.index()].sent;
         // One writer, as above.
-        sent.store(sent.load(Ordering::Relaxed).wrapping_add(blocks(frame_bytes)), Ordering::Relaxed);
+        sent.store(sent.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Relaxed);
     }
 
     /// Returns whether all these frames, with `bytes` in total, may be sent one after the other.
@@ -118,9 +142,7 @@ impl CreditCounters {
     /// Counts frames as [`CreditCounters::handle_sent`].
     #[inline]
     pub fn handle_all_sent(&self, class: Class, frames: &[u32]) {
-        let sent = &self.classes[class.index()].sent;
-        // One writer, as above.
-        sent.store(sent.load(Ordering::Relaxed).wrapping_add(blocks_of_all(frames)), Ordering::Relaxed);
+        self.add_sent(class, blocks_of_all(frames));
     }
 
     /// Resets credit and counts to 0, as at the link's start. Called by the transmitter. A message handled concurrently may take

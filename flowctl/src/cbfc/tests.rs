@@ -37,7 +37,7 @@ fn credit_is_the_free_buffer() {
     }
     assert!(sender.may_send(CLASS, 124) && !sender.may_send(CLASS, 125), "two blocks are left");
     assert_eq!((receiver.limit(CLASS), receiver.occupied(CLASS)), (50, 48));
-    receiver.settle(CLASS, || BLOCK * 24);
+    receiver.settle(CLASS, || 24);
     sender.handle_credit(&receiver.frame(ALONE).unwrap());
     assert_eq!((sender.credit(CLASS), receiver.occupied(CLASS)), (26, 24));
     assert_eq!(sender.credit(Class::new(0)), 0, "a class outside the message is unchanged");
@@ -79,7 +79,7 @@ fn credit_is_never_more_than_the_buffer() {
 fn a_lost_packet_leaks_its_credit_until_the_counts_are_compared() {
     let (receiver, sender) = pair_of(Bytes::new(64 * 24));
     let credit = || {
-        receiver.settle(CLASS, || Bytes::ZERO);
+        receiver.settle(CLASS, || 0);
         sender.handle_credit(&receiver.frame(ALONE).unwrap());
         sender.credit(CLASS)
     };
@@ -126,12 +126,12 @@ fn a_frame_that_came_twice_is_told_as_room_beyond_the_buffer_until_it_is_known()
     sender.handle_sent(CLASS, 1_000);
     (0..2).for_each(|_| receiver.handle_arrival(CLASS, 1_000));
     for told in 1..=3 {
-        receiver.settle(CLASS, || Bytes::ZERO);
+        receiver.settle(CLASS, || 0);
         assert_eq!(sender.handle_credit(&receiver.frame(ALONE).unwrap()), ClassSet::EMPTY);
         assert_eq!(sender.excessive(), told);
         assert_eq!(receiver.handle_sent_total(CLASS, sender.sent_total(CLASS), 0), told == 3);
     }
-    receiver.settle(CLASS, || Bytes::ZERO);
+    receiver.settle(CLASS, || 0);
     assert_eq!(sender.handle_credit(&receiver.frame(ALONE).unwrap()), ALONE);
     assert_eq!((sender.credit(CLASS), sender.excessive(), sender.stale()), (24, 3, 0));
 }
@@ -254,7 +254,7 @@ impl Pair {
                 self.queue.pop_front();
             }
             Step::Advertise => {
-                self.receiver.settle(CLASS, || BLOCK * u64::from(Self::blocks_of(&self.queue)));
+                self.receiver.settle(CLASS, || Self::blocks_of(&self.queue));
                 self.messages.extend(self.receiver.frame(ALONE));
             }
             Step::Deliver { place, twice } if !self.messages.is_empty() => {

@@ -6,7 +6,7 @@ use weir_units::{Bytes, Class, Span, Time, count};
 use weir_wire::mac_control::ControlFrame;
 
 use super::closed_form::{LIMIT_BY_DEFAULT, PERIOD_BY_DEFAULT, limit_from, overhead_text, share};
-use crate::cbfc::{Advertiser, BLOCK, BlockCounters, CreditCounters};
+use crate::cbfc::{Advertiser, BLOCK, BlockCounters, CreditCounters, blocks_held};
 use crate::keys::{LENGTHS, PERIODS};
 use crate::pfc::PauseTimers;
 use crate::{
@@ -157,7 +157,7 @@ impl FlowControlInitiator for CreditInitiator {
         if now < self.advertiser.next_wakeup() {
             return None;
         }
-        self.port.classes.iter().for_each(|class| receiver.settle(class, || (buffer.occupancy)(class)));
+        self.port.classes.iter().for_each(|class| receiver.settle(class, || blocks_held((buffer.occupancy)(class))));
         self.advertiser.poll(now, receiver, buffer.blocks_sent).map(ControlFrame::Credit)
     }
 

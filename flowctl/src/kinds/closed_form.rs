@@ -285,7 +285,7 @@ pub(crate) fn ageing_text(ageing: Span) -> String {
 }
 
 /// Size of a message on the wire: the smallest frame with FCS, preamble and gap.
-const MESSAGE: Bytes = Bytes::new(FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES);
+pub(super) const MESSAGE: Bytes = Bytes::new(FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES);
 
 /// Texts for a silent peer, and for a queue that overflows, at a port under GFC.
 pub(crate) const SILENCE: &str = "its classes are sent at the line rate";

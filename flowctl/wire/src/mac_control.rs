@@ -12,11 +12,11 @@
 //! | 18..34 | Time\[0\] to Time\[7\] in quanta | zero |
 //! | 34..60 | zero | zero |
 //!
-//! Credits and queue lengths have frames of their own, [`CreditFrame`] and [`QueueLengthFrame`]; one codec handles all.
+//! Credits and queue lengths have frames of their own, [`CreditFrame`], [`CreditUpdate`] and [`QueueLengthFrame`]; one codec handles all.
 
 use std::ops::Range;
 
-use weir_units::{CLASSES, Class, ClassSet, MacAddr};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, MacAddr};
 
 mod extension;
 
@@ -57,6 +57,8 @@ pub enum ControlFrame {
     Credit(CreditFrame),
     /// Queue lengths of conceptual GFC.
     Queue(QueueLengthFrame),
+    /// CF_Update or CC_Update of UEC's CBFC.
+    Update(CreditUpdate),
     /// Message of another flow control, which parses the content itself.
     Raw(RawControlFrame),
 }
@@ -109,6 +111,35 @@ pub struct QueueLengthFrame {
     pub enabled: ClassSet,
     /// Queue length q of each class, in bytes. Meaningless where not enabled.
     pub lengths: [u32; CLASSES],
+}
+
+/// CF_Update or CC_Update of UEC 1.0 (5.2). Weir's own format, as the public texts give no layout of either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreditUpdate {
+    /// Meaning of the counts.
+    pub count: CreditCount,
+    /// Class-enable vector, bit j for class j. The state of other classes stays unchanged.
+    pub enabled: ClassSet,
+    /// Cyclic count of each class, in cells modulo 2^20. Meaningless where not enabled.
+    pub cells: [u32; CLASSES],
+    /// Size of a cell at the sender of the update. A peer with another size ignores it.
+    pub cell_bytes: u32,
+}
+
+/// Count in a [`CreditUpdate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreditCount {
+    /// CF: cells that the receiver of the data has freed. CF_Update, an ordered set on a link of UEC.
+    Freed,
+    /// CC: cells of the data sent ahead of the frame. CC_Update.
+    Consumed,
+}
+
+impl CreditUpdate {
+    /// Bits of a count.
+    pub const MASK: u32 = (1 << 20) - 1;
+    /// Length of CF_Update as a control ordered set.
+    pub const ORDERED_SET: Bytes = Bytes::new(8);
 }
 
 /// Message with an opcode unknown to this codec, of another flow control or of none here.
@@ -210,6 +241,13 @@ impl ControlFrame {
         }
     }
 
+    /// Returns the bytes on the wire of a message below the MAC, a control ordered set of UEC; `None` for a frame. Only virtual time has such
+    /// links.
+    pub fn ordered_set(&self) -> Option<Bytes> {
+        let is_set = matches!(self, ControlFrame::Update(CreditUpdate { count: CreditCount::Freed, .. }));
+        is_set.then_some(CreditUpdate::ORDERED_SET)
+    }
+
     /// Encodes the frame for the wire, without FCS.
     pub fn encode(&self, source: MacAddr) -> [u8; FRAME_BYTES] {
         let mut frame = [0; FRAME_BYTES];
@@ -223,6 +261,7 @@ impl ControlFrame {
             }
             ControlFrame::Credit(credit) => credit.encode(&mut frame),
             ControlFrame::Queue(queue) => queue.encode(&mut frame),
+            ControlFrame::Update(update) => update.encode(&mut frame),
             ControlFrame::Raw(own) => {
                 frame[field::OPCODE].copy_from_slice(&own.opcode.to_be_bytes());
                 frame[field::OPCODE.end..].copy_from_slice(&own.content);

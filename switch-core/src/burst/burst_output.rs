@@ -143,9 +143,9 @@ impl<P> TransmitMode<P> for BurstOutput<P> {
         staged + port.tx_queues.as_ref().map_or(0, |tx_queues| tx_queues.held()) + port.bypass.len()
     }
 
-    fn blocks_offered(port: &BurstPort<P>, class: Class) -> u32 {
-        let staged = port.staged.as_ref().map_or(0, |staged| staged.blocks_of(class));
-        staged + port.tx_queues.as_ref().map_or(0, |tx_queues| tx_queues.blocks_of(class))
+    fn blocks_offered(port: &BurstPort<P>, class: Class, count_of: impl Fn(u32) -> u32) -> u32 {
+        let staged = port.staged.as_ref().map_or(0, |staged| staged.blocks_of(class, &count_of));
+        staged + port.tx_queues.as_ref().map_or(0, |tx_queues| tx_queues.blocks_of(class, &count_of))
     }
 
     fn discard_offered(&mut self, port: &mut BurstPort<P>, mut charged: impl FnMut(&[P], &[BufferRelease])) -> usize {

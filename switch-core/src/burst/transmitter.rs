@@ -295,8 +295,9 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
                 ready.remove(class);
                 port.scheduler.handle_empty(class);
             }
-            if !is_plain && ready.contains(class) {
-                ready -= self.has_to_wait(now, index, class.alone());
+            let taken_from = ready & (class.alone() | port.credit_sharing);
+            if !is_plain && !taken_from.is_empty() {
+                ready -= self.has_to_wait(now, index, taken_from);
             }
             if self.departure_marked.contains(class) {
                 self.mark_departures(queue, at, count);

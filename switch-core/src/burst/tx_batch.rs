@@ -3,7 +3,6 @@
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_flowctl::cbfc::blocks;
 use weir_mmu::{BufferRelease, BufferRequest, DepartureBatch};
 use weir_units::{Class, ClassSet, QueueId};
 
@@ -142,10 +141,10 @@ impl<P> TxBatch<P> {
         self.lengths.clear();
     }
 
-    /// Returns the credit blocks of a class's frames.
-    pub(super) fn blocks_of(&self, class: Class) -> u32 {
+    /// Returns the sum of `count_of` over the lengths of a class's frames.
+    pub(super) fn blocks_of(&self, class: Class, count_of: impl Fn(u32) -> u32) -> u32 {
         let runs = self.front_runs(BURST_MAX).filter(|(run, _)| run.egress.class() == class);
-        runs.flat_map(|(_, lengths)| lengths).map(|bytes| blocks(*bytes)).sum()
+        runs.flat_map(|(_, lengths)| lengths).map(|bytes| count_of(*bytes)).sum()
     }
 }
 

@@ -41,8 +41,8 @@ impl<P> TxQueueBatches<P> {
     }
 
     /// Returns the credit blocks of a class's frames.
-    pub(super) fn blocks_of(&self, class: Class) -> u32 {
-        self.offered.iter().map(|offered| offered.blocks_of(class)).sum()
+    pub(super) fn blocks_of(&self, class: Class, count_of: impl Fn(u32) -> u32) -> u32 {
+        self.offered.iter().map(|offered| offered.blocks_of(class, &count_of)).sum()
     }
 
     /// Returns the frames offered to each queue, for a caller that drops them.

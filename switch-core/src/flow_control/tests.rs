@@ -104,6 +104,29 @@ fn experiments_may_be_unsafe() {
     assert_eq!(wrong(&format!("{{ kind = \"gfc-conceptual\", b_0 = \"990KB\", {unsafe_thresholds} }}")), []);
 }
 
+#[test]
+fn cells_and_limits_of_uec_are_checked() {
+    let refused = |cell_bytes, keys: &str| {
+        let mut config = switch(&format!("{{ kind = \"uec-cbfc\"{keys} }}"));
+        config.buffer.cell_bytes = cell_bytes;
+        let Err(errors) = check(&config) else { return None };
+        errors.iter().next().map(|error| (error.message().to_owned(), error.help_text().to_owned()))
+    };
+    let error = |message: &str, help: &str| Some((message.to_owned(), help.to_owned()));
+    let no_cell = "`cell_bytes` 1 in [buffer] is no cell for \"uec-cbfc\", which counts whole cells of 64 B or more";
+    assert_eq!(refused(1, ""), error(no_cell, "write cell_bytes = 128 in [buffer]"));
+    assert_eq!((refused(64, ""), refused(208, "")), (None, None));
+    let short = error("`limit` 1500B is 11 cells, but the longest frame takes 12", "write limit = \"1536B\" or more");
+    assert_eq!(refused(128, ", limit = \"1500B\""), short);
+    assert_eq!(refused(128, ", limit = \"1536B\""), None);
+    let long = refused(64, ", limit = \"67.108864MB\"").unwrap();
+    let expected = "`limit` 67108864B is 1,048,576 cells, but counts have 20 bits";
+    assert_eq!((long.0.as_str(), long.1.as_str()), (expected, "write limit = \"67108800B\" or less, or larger cells"));
+    let apart = refused(128, ", cf_min_spacing = \"20KB\", cf_max_spacing = \"16384B\"");
+    let above = "`cf_min_spacing` 20KB is above `cf_max_spacing` 16384B";
+    assert_eq!(apart, error(above, "write cf_min_spacing = \"16384B\" or less"));
+}
+
 /// 4 C (τ + T), with T = 1 us by default: 305 KB at 10 Gb/s and 60 us.
 #[test]
 fn conceptual_gfc_keeps_theorem_4_1() {

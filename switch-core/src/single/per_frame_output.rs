@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 use std::slice::from_ref;
 
 use weir_flowctl::TxBacklog;
-use weir_flowctl::cbfc::blocks;
 use weir_mmu::BufferRelease;
 use weir_units::{Class, ClassSet, PortBitmap, Time};
 
@@ -49,9 +48,9 @@ impl<P, S: PortBitmap> TransmitMode<P> for PerFrameOutput<P, S> {
         usize::from(port.is_some())
     }
 
-    fn blocks_offered(port: &RefusedFrame<P>, class: Class) -> u32 {
+    fn blocks_offered(port: &RefusedFrame<P>, class: Class, count_of: impl Fn(u32) -> u32) -> u32 {
         let refused = port.iter().filter(|queued| queued.charged.egress.class() == class);
-        refused.map(|queued| blocks(queued.frame_bytes)).sum()
+        refused.map(|queued| count_of(queued.frame_bytes)).sum()
     }
 
     fn discard_offered(

@@ -45,7 +45,8 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
     ) -> usize {
         let port = &mut self.ports[index];
         let dropping = port.watchdogs.dropping();
-        let offered = |class| M::blocks_offered(&port.own, class);
+        let counts = self.shared.port(port.id).receive_accounting();
+        let offered = |class| M::blocks_offered(&port.own, class, |frame_bytes| counts.count_of(frame_bytes));
         let Some(frame) = port.generator.poll(now, buffer_state(&self.shared, port.id, port.off, dropping, offered))
         else {
             return 0;
@@ -77,7 +78,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         if let Some(crossed) = crossed {
             driver.on_threshold_crossed(&mut packet, crossed);
         }
-        let wire = wire_bytes(packet.frame_bytes(), self.link_overhead);
+        let wire = driver.control_wire_bytes(frame).unwrap_or(wire_bytes(packet.frame_bytes(), self.link_overhead));
         let mut burst = Burst::new();
         burst.push(packet);
         // A message with the count of sent data (FCTBS) leaves behind that data.
@@ -101,13 +102,14 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         }
         let (before, off) = (port.generator.advertised_off(), port.off);
         let dropping = port.watchdogs.dropping();
-        let offered = |class| M::blocks_offered(&port.own, class);
+        let counts = self.shared.port(port.id).receive_accounting();
+        let offered = |class| M::blocks_offered(&port.own, class, |frame_bytes| counts.count_of(frame_bytes));
         port.generator.handle_sent(now, frame, buffer_state(&self.shared, port.id, off, dropping, offered));
         let after = port.generator.advertised_off();
         match frame {
             ControlFrame::Pfc(_) => self.counters.add_port(port.id, port_stat::PFC, 1),
             ControlFrame::Pause(_) => self.counters.add_port(port.id, port_stat::PAUSE, 1),
-            ControlFrame::Credit(_) | ControlFrame::Queue(_) => {
+            ControlFrame::Credit(_) | ControlFrame::Queue(_) | ControlFrame::Update(_) => {
                 self.counters.add_port(port.id, port_stat::CREDIT, 1);
             }
             ControlFrame::Raw(_) => self.counters.add_port(port.id, port_stat::OWN, 1),

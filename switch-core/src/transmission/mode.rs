@@ -34,8 +34,8 @@ pub(crate) trait TransmitMode<P> {
     /// Returns the number of offered frames.
     fn offered(port: &Self::Port) -> usize;
 
-    /// Returns the credit blocks of a class's offered frames.
-    fn blocks_offered(port: &Self::Port, class: Class) -> u32;
+    /// Returns the sum of `count_of` over the lengths of a class's offered frames: credit blocks, or cells.
+    fn blocks_offered(port: &Self::Port, class: Class, count_of: impl Fn(u32) -> u32) -> u32;
 
     /// Drops the offered frames, and passes them to `charged` with their departures; returns their number.
     fn discard_offered(&mut self, port: &mut Self::Port, charged: impl FnMut(&[P], &[BufferRelease])) -> usize;

@@ -24,6 +24,8 @@ pub(crate) struct PortTransmitter<O> {
     pub(crate) paused: ClassSet,
     /// Classes that need the peer's credit.
     pub(crate) credit_classes: ClassSet,
+    /// Classes that share their credit.
+    pub(crate) credit_sharing: ClassSet,
     /// Whether the port's regulator counts sent frames.
     pub(crate) counts_sent: bool,
     pub(crate) shaper: Shaper,
@@ -96,6 +98,7 @@ impl<O> PortTransmitter<O> {
             ecn_scale: EcnMarker::scale_of(state.rate()),
             plain: ClassSet::EMPTY,
             credit_classes: state.regulator.credit_classes(),
+            credit_sharing: state.regulator.credit_sharing(),
             counts_sent: state.regulator.counts_sent(),
         }
     }

@@ -5,10 +5,13 @@ use std::collections::VecDeque;
 
 use weir_config::LcoreLayout;
 use weir_flowctl::cbfc::CONFIRMATIONS;
+use weir_switch_core::Packet;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::ProtocolMismatch;
-use weir_units::{Bytes, Class, PortId, QueueId, Span, Time};
-use weir_wire::mac_control::{ControlFrame, CreditAccount, CreditFrame, PfcFrame, QueueLengthFrame};
+use weir_units::{Bytes, Class, ClassSet, PortId, QueueId, Span, Time};
+use weir_wire::mac_control::{
+    ControlFrame, CreditAccount, CreditCount, CreditFrame, CreditUpdate, PfcFrame, QueueLengthFrame,
+};
 
 use crate::common::{Bench, LAYOUTS, STEP, control, frame};
 
@@ -18,6 +21,8 @@ const AGEING: Span = Span::from_micros(800);
 /// As the files below say: 300 KB and a frame of each part, all that the buffer keeps for a queue.
 const BUFFER: Bytes = Bytes::kb(300);
 const CBFC: &str = "{ kind = \"cbfc\", buffer = \"300KB\", period = \"50us\" }";
+/// UEC's, in cells of 128 B.
+const UEC: &str = "{ kind = \"uec-cbfc\", limit = \"300KB\", cc_period = \"50us\" }";
 const GFC: [&str; 3] = [
     "{ kind = \"gfc-buffer\", b_m = \"300KB\", refresh = \"50us\", ageing = \"800us\" }",
     "{ kind = \"gfc-time\", b_m = \"300KB\", period = \"50us\", ageing = \"800us\" }",
@@ -26,9 +31,10 @@ const GFC: [&str; 3] = [
 
 /// Two ports: `p0`, which speaks this to the other switch, and `p1` with a station, at half its rate behind the second switch.
 fn switch(flow_control: &str, layout: LcoreLayout, rate: &str) -> Bench {
+    let cell_bytes = if flow_control == UEC { 128 } else { 1 };
     Bench::new(
         &format!(
-            "[buffer]\nsize = \"4MB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"300KB\"\n\
+            "[buffer]\nsize = \"4MB\"\ncell_bytes = {cell_bytes}\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"300KB\"\n\
              [classes]\nlossless = [3]\n[pfc]\nreaction = \"0s\"\n\
              [[ports]]\nname = \"p0\"\nring = \"a\"\nrate = \"10Gbps\"\ndelay = \"1us\"\nflow_control = {flow_control}\n\
              [[ports]]\nname = \"p1\"\nring = \"b\"\nrate = \"{rate}\"\ndelay = \"1us\"\n"
@@ -147,11 +153,16 @@ fn credit(limit: u32, account: CreditAccount) -> ControlFrame {
     ControlFrame::Credit(CreditFrame { enabled: CLASS.alone(), limits, account })
 }
 
+fn update(count: CreditCount, cells: u32) -> ControlFrame {
+    let cells = [cells & CreditUpdate::MASK; 8];
+    ControlFrame::Update(CreditUpdate { count, enabled: CLASS.alone(), cells, cell_bytes: 128 })
+}
+
 /// What goes wrong, and how much may overflow for it. What no longer matches after a restart of the sender alone, the receiver
 /// finds out before it gives any credit that the sender would believe.
 type Wrong = (&'static str, fn(&mut Pair), Bytes);
 
-const WRONGS: [Wrong; 8] = [
+const WRONGS: [Wrong; 4] = [
     ("the sender is restarted", |pair| pair.restart(0), Bytes::ZERO),
     ("the receiver is restarted", |pair| pair.restart(1), Bytes::ZERO),
     (
@@ -163,6 +174,9 @@ const WRONGS: [Wrong; 8] = [
         Bytes::ZERO,
     ),
     ("a fifth of the buffer is lost on the link", |pair| pair.to_lose = 40, Bytes::ZERO),
+];
+
+const FORGED: [Wrong; 4] = [
     (
         "2^31 - 1 blocks of credit are forged",
         |pair| pair.forge(0, credit((1 << 31) - 1, CreditAccount::None)),
@@ -194,14 +208,40 @@ const WRONGS: [Wrong; 8] = [
     ),
 ];
 
+const FORGED_COUNTS: [Wrong; 3] = [
+    (
+        "all that was sent is said to be free",
+        |pair| {
+            let sent = pair.sent_by_first();
+            pair.forge(0, update(CreditCount::Freed, sent));
+        },
+        BUFFER,
+    ),
+    (
+        "more than was sent is said to be free",
+        |pair| {
+            let sent = pair.sent_by_first();
+            pair.forge(0, update(CreditCount::Freed, sent + 1));
+        },
+        Bytes::ZERO,
+    ),
+    ("half of all counts is said to be sent", |pair| pair.forge(1, update(CreditCount::Consumed, 1 << 19)), BUFFER),
+];
+
 #[test]
 fn cbfc_gets_over_restarts_losses_and_forged_messages() {
     // Each end sends its account every other period; the receiver's count must be confirmed, and then the sender's limit.
     let bound = MESSAGE_PERIOD * (3 * u64::from(CONFIRMATIONS) + 2);
+    get_over(CBFC, bound, &FORGED);
+    // An update of each kind.
+    get_over(UEC, MESSAGE_PERIOD * 2, &FORGED_COUNTS);
+}
+
+fn get_over(flow_control: &'static str, bound: Span, forged: &[Wrong]) {
     for layout in LAYOUTS {
-        for (what, wrong, overflow_max) in WRONGS {
-            let context = format!("{layout:?}: {what}");
-            let mut pair = Pair::new(CBFC, layout);
+        for (what, wrong, overflow_max) in WRONGS.iter().chain(forged).copied() {
+            let context = format!("{flow_control}, {layout:?}: {what}");
+            let mut pair = Pair::new(flow_control, layout);
             pair.run(Span::from_millis(1));
             let before = pair.delivered_in(Span::from_micros(500));
             assert!((195..=210).contains(&before), "{context}: {before} frames in 500 us at 5 Gb/s");
@@ -220,11 +260,45 @@ fn cbfc_gets_over_restarts_losses_and_forged_messages() {
     }
 }
 
+/// Two classes share a limit of 30 frames, and each class alone would fill it.
+#[test]
+fn a_shared_limit_holds_for_all_classes_together() {
+    for layout in LAYOUTS {
+        let mut bench = Bench::new(
+            "[buffer]\nsize = \"4MB\"\ncell_bytes = 128\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"300KB\"\n\
+             [classes]\nlossless = [3, 4]\n[[ports]]\nname = \"p0\"\nring = \"a\"\nrate = \"10Gbps\"\n\
+             flow_control = { kind = \"uec-cbfc\", limit = \"46080B\", shared = true }\n\
+             [[ports]]\nname = \"p1\"\nring = \"b\"\nrate = \"10Gbps\"\n",
+            layout,
+        );
+        bench.arrive(0, frame(2, 1, 3, 0));
+        bench.run(20, STEP);
+        let send = |bench: &mut Bench, frames: u64| {
+            (0..frames).for_each(|n| bench.arrive(1, frame(1, 2, 3 + (n % 2) as u8, n)));
+            bench.run(200, STEP);
+            bench.world.sent[0].iter().filter(|frame| !frame.is_control()).count()
+        };
+        bench.arrive(0, control(update(CreditCount::Freed, 0)));
+        assert_eq!(send(&mut bench, 80), 0, "{layout:?}: class 4 may hold all of it");
+        let both = ClassSet::from_bits(0b11000);
+        let free = |cells: [u32; 8]| {
+            let update = CreditUpdate { count: CreditCount::Freed, enabled: both, cells, cell_bytes: 128 };
+            control(ControlFrame::Update(update))
+        };
+        bench.arrive(0, free([0; 8]));
+        assert_eq!(send(&mut bench, 0), 30, "{layout:?}");
+        let sent = Class::ALL.map(|class| bench.shared.ports()[0].regulator.sent_total(class));
+        assert_eq!(sent[3] + sent[4], 360, "{layout:?}");
+        bench.arrive(0, free(sent));
+        assert_eq!(send(&mut bench, 0), 60, "{layout:?}");
+    }
+}
+
 /// The receiver learns by the sender's count what was lost on the link, and nothing where nothing was.
 #[test]
 fn counts_are_set_right_only_where_they_are_wrong() {
-    for layout in LAYOUTS {
-        let mut pair = Pair::new(CBFC, layout);
+    for (flow_control, layout) in [CBFC, UEC].into_iter().flat_map(|kind| LAYOUTS.map(|layout| (kind, layout))) {
+        let mut pair = Pair::new(flow_control, layout);
         pair.run(Span::from_millis(3));
         assert_eq!([0, 1].map(|which| pair.accord(which).resyncs), [0, 0], "{layout:?}");
         assert_eq!([0, 1].map(|which| pair.switches[which].report().ports[0].invalid_messages), [0, 0], "{layout:?}");
@@ -237,7 +311,7 @@ fn counts_are_set_right_only_where_they_are_wrong() {
 /// What both ends know of each other starts anew with the link: no count has to be confirmed, and no stage ages.
 #[test]
 fn a_link_that_was_gone_starts_anew() {
-    for flow_control in [CBFC].into_iter().chain(GFC) {
+    for flow_control in [CBFC, UEC].into_iter().chain(GFC) {
         for layout in LAYOUTS {
             let mut pair = Pair::new(flow_control, layout);
             pair.run(Span::from_millis(1));
@@ -264,7 +338,7 @@ fn a_link_that_was_gone_starts_anew() {
 #[test]
 fn a_link_that_only_one_end_saw_going_is_set_right() {
     let bound = MESSAGE_PERIOD * (3 * u64::from(CONFIRMATIONS) + 2);
-    for flow_control in [CBFC].into_iter().chain(GFC) {
+    for flow_control in [CBFC, UEC].into_iter().chain(GFC) {
         for (layout, end) in LAYOUTS.into_iter().flat_map(|layout| [(layout, 0), (layout, 1)]) {
             let mut pair = Pair::new(flow_control, layout);
             pair.run(Span::from_millis(1));
@@ -331,8 +405,10 @@ fn a_peer_that_speaks_something_else_is_counted() {
         ControlFrame::Pause(u16::MAX),
         ControlFrame::Queue(QueueLengthFrame { enabled: CLASS.alone(), lengths: [u32::MAX; 8] }),
         credit(0, CreditAccount::None),
+        update(CreditCount::Freed, 0),
     ];
-    for (flow_control, own) in [(CBFC, 3), (GFC[0], 0), (GFC[1], 3), (GFC[2], 2), ("\"pfc\"", 0), ("\"pause\"", 1)] {
+    let ports = [(CBFC, 3), (UEC, 4), (GFC[0], 0), (GFC[1], 3), (GFC[2], 2), ("\"pfc\"", 0), ("\"pause\"", 1)];
+    for (flow_control, own) in ports {
         let mut pair = Pair::new(flow_control, LcoreLayout::RxFwdTx);
         pair.run(Span::from_millis(1));
         let before = pair.delivered_in(Span::from_micros(500));
@@ -344,7 +420,7 @@ fn a_peer_that_speaks_something_else_is_counted() {
         assert!(after.abs_diff(before) <= 2, "{flow_control}: {before} frames before, {after} after");
         let report = pair.switches[0].report();
         let (accord, control) = (report.ports[0].mismatch, report.ports[0].control_rx);
-        assert_eq!((accord.foreign, control.ignored), (3, 3), "{flow_control}");
+        assert_eq!((accord.foreign, control.ignored), (4, 4), "{flow_control}");
         assert!(accord.heard_at > Time::ZERO || matches!(flow_control, "\"pfc\"" | "\"pause\""), "{flow_control}");
     }
 }

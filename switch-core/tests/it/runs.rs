@@ -7,7 +7,7 @@ use weir_config::LcoreLayout;
 use weir_flowctl::{CatchUp, FLOW_CONTROLS};
 use weir_switch_core::{DriverConfig, Packet};
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
-use weir_wire::mac_control::{ControlFrame, CreditFrame, QueueLengthFrame};
+use weir_wire::mac_control::{ControlFrame, CreditCount, CreditFrame, CreditUpdate, QueueLengthFrame};
 
 use crate::common::{Bench, TestFrame, control, frame, introduce, pfc};
 
@@ -82,6 +82,13 @@ fn message(flow_control: &str, classes: u8, number: u16, before: usize) -> TestF
             limits: [number_of_blocks; CLASSES],
             ..CreditFrame::default()
         })),
+        // Half of the counts leave credit at the start.
+        "uec-cbfc" => control(ControlFrame::Update(CreditUpdate {
+            count: CreditCount::Freed,
+            enabled,
+            cells: [before as u32 * u32::from(number % 2); CLASSES],
+            cell_bytes: 64,
+        })),
         _ => pfc(enabled, number),
     }
 }
@@ -132,6 +139,7 @@ fn outcome(
     ]
     .concat();
     let threshold = drive.threshold;
+    let cell_bytes = if flow_control == "uec-cbfc" { 64 } else { 1 };
     let ports: String = (0..PORTS)
         .map(|n| {
             format!(
@@ -140,7 +148,7 @@ fn outcome(
         })
         .collect();
     let text = format!(
-        "[switch]\ntelemetry = {telemetry}\n[buffer]\nsize = \"4MB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"{threshold}\"\n\
+        "[switch]\ntelemetry = {telemetry}\n[buffer]\nsize = \"4MB\"\ncell_bytes = {cell_bytes}\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"{threshold}\"\n\
          [classes]\nlossless = [3, 4]\n{queues}[pfc]\nreaction = \"0s\"\n{ports}"
     );
     let catch_up = CatchUp::at_most(Span::from_micros(60));

@@ -142,12 +142,14 @@ fn messages_have_a_queue_of_their_own_if_they_do_not_count_what_was_sent() {
         ("{ kind = \"gfc-conceptual\", b_m = \"100KB\" }", true),
         ("\"cbfc\"", false),
         ("\"gfc-time\"", false),
+        ("\"uec-cbfc\"", false),
     ] {
+        let cell_bytes = if kind.contains("uec") { 128 } else { 1 };
         let ports = |n: u8, rate: &str| {
             format!("[[ports]]\nname = \"{n}\"\nring = \"{n}\"\nrate = \"{rate}\"\nflow_control = {kind}\n")
         };
         let toml = format!(
-            "[pfc]\nreaction = \"0s\"\n[classes]\nlossless = [3]\n[buffer]\nsize = \"4MB\"\nheadroom = \"60KB\"\npolicy = \"static\"\n\
+            "[pfc]\nreaction = \"0s\"\n[classes]\nlossless = [3]\n[buffer]\nsize = \"4MB\"\ncell_bytes = {cell_bytes}\nheadroom = \"60KB\"\npolicy = \"static\"\n\
              [buffer.static]\nthreshold = \"60KB\"\n{}{}",
             ports(0, "10Gbps"),
             ports(1, "1Gbps")

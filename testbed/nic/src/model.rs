@@ -177,9 +177,7 @@ impl<F: ModelFrame> NicModel<F> {
             self.counters.control_ignored += 1;
             return;
         };
-        if let ControlFrame::Credit(credit) = &frame {
-            self.arrived.handle_account(credit, |_| 0);
-        }
+        self.arrived.handle_account(&frame, |_| 0);
         if !self.obeys || !self.regulator.handle(now, &frame) {
             self.counters.control_ignored += 1;
         }

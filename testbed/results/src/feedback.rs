@@ -189,6 +189,8 @@ impl FeedbackDelays {
             ControlFrame::Credit(_) => true,
             // Many queue lengths are in flight at once, so their effects cannot be distinguished.
             ControlFrame::Queue(_) => false,
+            // A CF_Update only gives credit.
+            ControlFrame::Update(_) => false,
             // Only its own flow control knows its meaning.
             ControlFrame::Raw(_) => false,
         }

@@ -11,11 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
+use weir_flowctl::kinds::UecCbfcConfig;
+use weir_flowctl::wire_bytes;
 use weir_load_balancing::{FlowHash, PathSelectorConfig};
 use weir_nic::host::{FlowConfig, Host, HostConfig, HostError, Peer, ReceiverConfig, TelemetryMode};
 use weir_units::{Alpha, BitRate, Bytes, ClassSet, LINK_OVERHEAD, SerialisationRounding, Span, SplitMix64, Time};
 use weir_wire::digest::DigestConfig;
-use weir_wire::mac_control::FRAME_BYTES;
+use weir_wire::mac_control::{CreditUpdate, FRAME_BYTES};
 
 use crate::link::FaultPlan;
 use crate::port_ref::{LinkPeer, PortRef};
@@ -505,10 +507,13 @@ impl Scenario {
         Host::new(HostConfig { slack, link_overhead, frame_times, ..self.hosts[host].nic.clone() }, &sends, &receives)
     }
 
-    /// Returns a lower bound of frame lengths in bytes, without FCS.
-    pub fn frame_bytes_min(&self) -> u32 {
+    /// Returns a lower bound of the bytes that a frame, or a message below the MAC, has on the wire.
+    pub fn wire_bytes_min(&self) -> Bytes {
         let of_hosts = self.hosts.iter().map(|host| u32::from(host.nic.sizes.frame_min()));
-        of_hosts.fold(FRAME_BYTES as u32, u32::min)
+        let shortest = wire_bytes(of_hosts.fold(FRAME_BYTES as u32, u32::min), self.link_overhead);
+        let mut ports = self.switches.iter().flat_map(|switch| &switch.ports);
+        let has_ordered_sets = ports.any(|port| port.flow_control.downcast::<UecCbfcConfig>().is_some());
+        if has_ordered_sets { shortest.min(CreditUpdate::ORDERED_SET) } else { shortest }
     }
 
     /// Checks the scenario's consistency. Backends call this; callers that build a scenario by hand should, too.

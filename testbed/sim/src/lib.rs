@@ -197,7 +197,7 @@ impl Sim {
             Ok(host)
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
-        let lookahead = network::lookahead(&wires, scenario.frame_bytes_min());
+        let lookahead = network::lookahead(&wires, scenario.wire_bytes_min());
         let phases = Phases::new(scenario);
         let window = lookahead * phases.count() as u64;
         let mut partition = LpPartition::new(switches, hosts, wires, wire_map.ends, phases);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use prefetch_index::prefetch_index;
 use weir_results::record::MessageOrigin;
 use weir_scenario::PortRef;
-use weir_units::{Class, DropReason, LargePortSet, PortBitmap, Span, Time};
+use weir_units::{Bytes, Class, DropReason, LargePortSet, PortBitmap, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use super::frame::{Frame, FramePool};
@@ -121,9 +121,9 @@ impl ArrivalKey {
 const NO_WIRES: Span = Span::from_secs(1_000);
 
 /// Returns the lookahead of these wires: the shortest time from an action of a node to its effect on another. No frame
-/// is shorter than `frame_bytes_min` (without FCS).
-pub(super) fn lookahead(wires: &[Wire], frame_bytes_min: u32) -> Span {
-    wires.iter().map(|wire| wire.lookahead(frame_bytes_min)).min().unwrap_or(NO_WIRES)
+/// is shorter than `wire_bytes_min` on the wire.
+pub(super) fn lookahead(wires: &[Wire], wire_bytes_min: Bytes) -> Span {
+    wires.iter().map(|wire| wire.lookahead(wire_bytes_min)).min().unwrap_or(NO_WIRES)
 }
 
 impl Network {
@@ -253,14 +253,14 @@ impl Network {
         if frame.is_flow_control() {
             return self.send_control(now, wire, frame, origin, place);
         }
-        self.put_on_wire(now, wire, frame);
+        self.put_on_wire(wire, |on| on.send(now, frame));
     }
 
     #[inline(always)]
-    fn put_on_wire(&mut self, now: Time, wire: u32, frame: Frame) {
+    fn put_on_wire(&mut self, wire: u32, send: impl FnOnce(&mut Wire) -> Option<Time>) {
         self.hops += 1;
         let on = &mut self.wires[wire as usize];
-        if let Some(arrives) = on.send(now, frame) {
+        if let Some(arrives) = send(on) {
             match on.destination().node {
                 NodePort::REMOTE_NODE => self.mailbox.record_first_frame(wire),
                 node => self.wake(node as usize, arrives),
@@ -272,7 +272,10 @@ impl Network {
     #[cold]
     fn send_control(&mut self, now: Time, wire: u32, frame: Frame, origin: MessageOrigin, place: PortRef) {
         let control = frame.unmarked_content().as_control();
-        self.put_on_wire(now, wire, frame);
+        match control.and_then(|control| control.ordered_set()) {
+            Some(bytes) => self.put_on_wire(wire, |on| on.send_ordered_set(now, frame, bytes)),
+            None => self.put_on_wire(wire, |on| on.send(now, frame)),
+        }
         if let (Some(events), Some(frame)) = (&mut self.port_events, control) {
             let arrives = self.wires[wire as usize].last_arrival();
             let at = match origin {

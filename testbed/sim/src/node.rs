@@ -16,7 +16,7 @@ use weir_switch_core::single::Pipeline;
 use weir_switch_core::{
     BuildError, Burst, Direction, DriverConfig, PacketAllocator, PortInfo, PortOutput, Shared, Switch,
 };
-use weir_units::{DropReason, LargePortSet, MacAddr, PortBitmap, PortId, PortSet, QueueId, Span, Time};
+use weir_units::{Bytes, DropReason, LargePortSet, MacAddr, PortBitmap, PortId, PortSet, QueueId, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use super::event_queue::EventQueue;
@@ -497,6 +497,10 @@ impl PacketAllocator<Frame> for SimPorts<'_> {
 
     fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<Frame> {
         Some(self.network.frame_pool.allocate(NicFrame::Control(*frame)))
+    }
+
+    fn control_wire_bytes(&self, frame: &ControlFrame) -> Option<Bytes> {
+        frame.ordered_set()
     }
 
     #[inline]

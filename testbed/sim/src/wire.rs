@@ -215,7 +215,19 @@ impl Wire {
     /// changed, which is rare: usually earlier frames are in flight.
     #[inline]
     pub(super) fn send(&mut self, now: Time, frame: Frame) -> Option<Time> {
-        let leaves = self.free_at.max(now) + self.parameters.time_for(frame.frame_bytes());
+        let time = self.parameters.time_for(frame.frame_bytes());
+        self.send_for(now, frame, time)
+    }
+
+    /// Sends an ordered set, as [`Wire::send`].
+    pub(super) fn send_ordered_set(&mut self, now: Time, set: Frame, bytes: Bytes) -> Option<Time> {
+        let time = self.parameters.rate.time_for(bytes);
+        self.send_for(now, set, time)
+    }
+
+    #[inline(always)]
+    fn send_for(&mut self, now: Time, frame: Frame, time: Span) -> Option<Time> {
+        let leaves = self.free_at.max(now) + time;
         self.free_at = leaves;
         #[cfg(debug_assertions)]
         {
@@ -248,9 +260,9 @@ impl Wire {
         None
     }
 
-    /// Returns the shortest time from sending a frame of this length (without FCS) to its arrival.
-    pub(super) fn lookahead(&self, frame_bytes: u32) -> Span {
-        self.parameters.delay + self.parameters.time_for(frame_bytes)
+    /// Returns the shortest time from sending this many bytes on the wire to their arrival.
+    pub(super) fn lookahead(&self, wire: Bytes) -> Span {
+        self.parameters.delay + self.parameters.rate.time_for(wire)
     }
 
     /// Calls `each` with every arrival time up to `limit`; returns the next known one after it. Precondition: no frame

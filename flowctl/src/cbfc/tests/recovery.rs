@@ -137,7 +137,7 @@ impl Link {
 
     /// The receiver's message, with an account of its buffer every other time, as with one class under credit.
     fn advertise(&mut self) {
-        self.receiver.settle(CLASS, || BLOCK * u64::from(self.queued()));
+        self.receiver.settle(CLASS, || self.queued());
         self.made += 1;
         let account = if self.made.is_multiple_of(2) {
             CreditAccount::Buffer { blocks: self.receiver.capacity() }

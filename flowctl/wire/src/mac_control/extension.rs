@@ -8,12 +8,12 @@
 //! | 12..14 | 0x8808 |
 //! | 14..16 | opcode 0xFFFE |
 //! | 16..19 | identifier 02-57-52 |
-//! | 19 | message: 1 credit, 3 queue lengths |
+//! | 19 | message: 1 credit, 3 queue lengths, 4 CF_Update, 5 CC_Update |
 //! | 20..22 | class-enable vector, low byte used |
 //! | 22..54 | a number of 32 bits for each class |
 //! | 54 | kind of account in a credit frame: 0, none; 1, the buffer; 2, data sent in a class |
 //! | 55 | class of the account, or zero |
-//! | 56..60 | the account, 32 bits |
+//! | 56..60 | the account, 32 bits; in an update the size of a cell |
 //!
 //! Reason for this opcode: the standard reserves all other free ones, and leaves this one to organisations, which three bytes identify.
 //! Weir's are an address block administered locally (the U/L bit is set, IEEE 802c's AAI quadrant), which no organisation is ever assigned.
@@ -23,7 +23,10 @@ use std::ops::Range;
 
 use weir_units::{CLASSES, Class, ClassSet};
 
-use super::{ControlFrame, CreditAccount, CreditFrame, DecodeError, FRAME_BYTES, QueueLengthFrame, RawControlFrame};
+use super::{
+    ControlFrame, CreditAccount, CreditCount, CreditFrame, CreditUpdate, DecodeError, FRAME_BYTES, QueueLengthFrame,
+    RawControlFrame,
+};
 
 mod field {
     use super::Range;
@@ -44,6 +47,8 @@ pub(super) const OPCODE: u16 = 0xfffe;
 const IDENTIFIER: [u8; 3] = [0x02, 0x57, 0x52];
 const MESSAGE_CREDIT: u8 = 1;
 const MESSAGE_QUEUE: u8 = 3;
+const MESSAGE_FREED: u8 = 4;
+const MESSAGE_CONSUMED: u8 = 5;
 const ACCOUNT_BUFFER: u8 = 1;
 const ACCOUNT_SENT: u8 = 2;
 
@@ -57,7 +62,13 @@ pub(super) fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
     }
     let enabled = ClassSet::from_bits(frame[field::CLASS_ENABLE.start + 1]);
     let numbers = std::array::from_fn(|class| number(&frame[number_field(class)]));
+    let update = |count| {
+        let cell_bytes = frame.get(field::ACCOUNT_NUMBER).map_or(0, number);
+        ControlFrame::Update(CreditUpdate { count, enabled, cells: numbers, cell_bytes })
+    };
     let read = match frame[field::MESSAGE] {
+        MESSAGE_FREED => update(CreditCount::Freed),
+        MESSAGE_CONSUMED => update(CreditCount::Consumed),
         MESSAGE_CREDIT => ControlFrame::Credit(CreditFrame { enabled, limits: numbers, account: account(frame) }),
         MESSAGE_QUEUE => ControlFrame::Queue(QueueLengthFrame { enabled, lengths: numbers }),
         _ => return Ok(ControlFrame::Raw(RawControlFrame::decode(OPCODE, frame))),
@@ -88,6 +99,18 @@ impl CreditFrame {
         frame[field::ACCOUNT] = kind;
         frame[field::ACCOUNT_CLASS] = class;
         frame[field::ACCOUNT_NUMBER].copy_from_slice(&blocks.to_be_bytes());
+    }
+}
+
+impl CreditUpdate {
+    /// Writes the opcode and the bytes behind it.
+    pub(super) fn encode(&self, frame: &mut [u8; FRAME_BYTES]) {
+        let message = match self.count {
+            CreditCount::Freed => MESSAGE_FREED,
+            CreditCount::Consumed => MESSAGE_CONSUMED,
+        };
+        encode(frame, message, self.enabled, &self.cells);
+        frame[field::ACCOUNT_NUMBER].copy_from_slice(&self.cell_bytes.to_be_bytes());
     }
 }
 
@@ -197,6 +220,23 @@ mod tests {
         assert_eq!((frame, &frame[34..38]), (expected, &[0x00, 0x01, 0x24, 0xf8][..]));
         let read = QueueLengthFrame { enabled: ClassSet::from_bits(8), lengths: [0, 0, 0, 75_000, 0, 0, 0, 0] };
         assert_eq!(ControlFrame::decode(&frame), Ok(ControlFrame::Queue(read)));
+    }
+
+    #[test]
+    fn counts_of_cells_are_messages_4_and_5_with_the_size_of_a_cell() {
+        let cells = [9, 0, 0, 75_000, 0, 0, 0, 0];
+        for (count, message) in [(CreditCount::Freed, 4), (CreditCount::Consumed, 5)] {
+            let update = CreditUpdate { count, enabled: ClassSet::from_bits(9), cells, cell_bytes: 0x1234 };
+            let frame = ControlFrame::Update(update).encode(SOURCE);
+            let mut expected = encoded(credits(ClassSet::from_bits(9), cells));
+            expected[19] = message;
+            expected[58..].copy_from_slice(&[0x12, 0x34]);
+            assert_eq!((frame, ControlFrame::decode(&frame)), (expected, Ok(ControlFrame::Update(update))));
+            let cut = ControlFrame::Update(CreditUpdate { cell_bytes: 0, ..update });
+            assert_eq!(ControlFrame::decode(&frame[..59]), Ok(cut), "no peer has cells of no size");
+            let is_set = ControlFrame::Update(update).ordered_set() == Some(CreditUpdate::ORDERED_SET);
+            assert_eq!(is_set, count == CreditCount::Freed);
+        }
     }
 
     #[test]

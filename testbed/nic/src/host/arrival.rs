@@ -1,5 +1,6 @@
 //! Received frames: flow control is obeyed; data and acknowledgements go to their connection's end.
 
+use weir_flowctl::wire_bytes;
 use weir_units::{Bytes, Class, Time};
 use weir_wire::ethernet::{self, Parsed};
 use weir_wire::mac_control::ControlFrame;
@@ -67,16 +68,16 @@ impl Host {
             return;
         }
         self.limits.follow(now, &self.regulator);
-        if let ControlFrame::Credit(credit) = frame {
-            self.arrived.handle_account(credit, |_| 0);
-        }
+        self.arrived.handle_account(frame, |_| 0);
         match frame {
             ControlFrame::Pfc(pfc) => {
                 self.counters.pfc_frames += 1;
                 pfc.paused().iter().for_each(|class| self.classes[class.index()].xoff_frames += 1);
                 pfc.resumed().iter().for_each(|class| self.classes[class.index()].xon_frames += 1);
             }
-            ControlFrame::Credit(_) | ControlFrame::Queue(_) => self.counters.credit_frames += 1,
+            ControlFrame::Credit(_) | ControlFrame::Queue(_) | ControlFrame::Update(_) => {
+                self.counters.credit_frames += 1
+            }
             ControlFrame::Raw(_) => self.counters.own_frames += 1,
             ControlFrame::Pause(_) => {}
         }
@@ -110,7 +111,9 @@ impl Host {
             && matches!(packet.kind, PacketKind::Write(_) | PacketKind::Segment(_))
         {
             let class = Class::new(self.config.class_of_dscp[usize::from(packet.dscp.get())]);
-            if !buffer.take(now, class, u32::from(packet.frame_bytes), self.config.link_overhead) {
+            let frame_bytes = u32::from(packet.frame_bytes);
+            let wire = wire_bytes(frame_bytes, self.config.link_overhead);
+            if !buffer.take(now, class, self.arrived.stored(frame_bytes), wire) {
                 self.counters.receive_overflow += 1;
                 self.classes[class.index()].receive_overflow += 1;
                 return;

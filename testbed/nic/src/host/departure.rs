@@ -24,7 +24,7 @@ impl Host {
     /// which is for virtual time only.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<usize> {
         assert!(buffer.len() >= self.frame_bytes_max(), "a frame may be longer than the buffer");
-        let Outgoing { frame, own, peer: peer_ip } = self.poll_outgoing(now)?;
+        let Outgoing { frame, own, peer: peer_ip } = self.poll_outgoing::<false>(now)?;
         let packet = match frame {
             NicFrame::Control(frame) => {
                 buffer[..FRAME_BYTES].copy_from_slice(&frame.encode(self.config.mac));
@@ -43,13 +43,14 @@ impl Host {
         written.ok()
     }
 
-    /// Returns the next frame to send at `now`; `None` if the wire is busy or flow control allows no due frame.
+    /// Returns the next frame to send at `now` in virtual time, where a message may be an [ordered set](weir_wire::mac_control::ControlFrame::ordered_set); `None` if
+    /// the wire is busy or flow control allows no due frame.
     ///
     /// Flow control goes first, then congestion notifications, then acknowledgements, RDMA's before TCP's; flows are
     /// served round robin, a frame each.
     #[inline]
     pub fn poll(&mut self, now: Time) -> Option<NicFrame> {
-        self.poll_outgoing(now).map(|outgoing| outgoing.frame)
+        self.poll_outgoing::<true>(now).map(|outgoing| outgoing.frame)
     }
 
     /// Whether a frame of the host's own software may be sent at `now`: the wire is free, and flow control allows its
@@ -65,7 +66,7 @@ impl Host {
     }
 
     #[inline]
-    fn poll_outgoing(&mut self, now: Time) -> Option<Outgoing> {
+    fn poll_outgoing<const HAS_ORDERED_SETS: bool>(&mut self, now: Time) -> Option<Outgoing> {
         if now < self.wire.free_at() {
             return None;
         }
@@ -75,8 +76,12 @@ impl Host {
             let answer = if self.may_answer(held_back) { self.poll_answer(now) } else { None };
             answer.or_else(|| self.poll_tcp_ack(now, held_back)).or_else(|| self.poll_flows(now, held_back))
         })?;
+        let wire = match &outgoing.frame {
+            NicFrame::Control(frame) if HAS_ORDERED_SETS => frame.ordered_set(),
+            _ => None,
+        };
         let frame_bytes = outgoing.frame.frame_bytes();
-        self.wire.send(now, wire_bytes(frame_bytes, self.config.link_overhead));
+        self.wire.send(now, wire.unwrap_or(wire_bytes(frame_bytes, self.config.link_overhead)));
         Some(outgoing)
     }
 

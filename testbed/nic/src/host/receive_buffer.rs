@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_flowctl::wire_bytes;
-use weir_units::{Bytes, CLASSES, Class, ClassSet, FCS_BYTES, SerialisationDelay, Time};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, SerialisationDelay, Time};
 
 use super::ReceiveLimit;
 
@@ -38,22 +37,21 @@ impl HostReceiveBuffer {
         }
     }
 
-    /// Takes a frame of this length (without FCS) from a link with this overhead. Returns whether there is room;
-    /// otherwise the frame is dropped.
-    pub(super) fn take(&mut self, now: Time, class: Class, frame_bytes: u32, link_overhead: Bytes) -> bool {
+    /// Takes a frame that is stored in `size` bytes and had `wire` bytes on the link. Returns whether there is room; otherwise the frame is
+    /// dropped.
+    pub(super) fn take(&mut self, now: Time, class: Class, size: Bytes, wire: Bytes) -> bool {
         self.drain(now);
         if now < self.limit.from || now >= self.limit.until {
             return true;
         }
         let is_lossless = self.lossless.contains(class);
         let room = if is_lossless { self.limit.buffer + self.limit.headroom } else { self.limit.buffer };
-        let size = Bytes::new(u64::from(frame_bytes) + FCS_BYTES);
         let held = self.held[class.index()] + size;
         if held > room {
             return false;
         }
         self.held[class.index()] = held;
-        let takes = self.serialiser.time_for(wire_bytes(frame_bytes, link_overhead));
+        let takes = self.serialiser.time_for(wire);
         self.empty_at = (self.empty_at.max(now) + takes).min(self.limit.until);
         self.frames.push_back((self.empty_at, class, size));
         if is_lossless && held >= self.limit.buffer {
@@ -99,12 +97,14 @@ impl HostReceiveBuffer {
 
 #[cfg(test)]
 mod tests {
-    use weir_units::{BitRate, LINK_OVERHEAD};
+    use weir_units::BitRate;
 
     use super::*;
 
     const LOSSLESS: Class = Class::new(3);
     const LOSSY: Class = Class::new(0);
+    const STORED: Bytes = Bytes::kb(1);
+    const WIRE: Bytes = Bytes::new(1_020);
 
     /// A frame of 1,000 B with FCS has 1,020 on the wire: 816 ns.
     fn buffer() -> HostReceiveBuffer {
@@ -128,7 +128,7 @@ mod tests {
         let mut buffer = buffer();
         let off: Vec<ClassSet> = (0..3)
             .map(|_| {
-                assert!(buffer.take(instant(0), LOSSLESS, 996, LINK_OVERHEAD));
+                assert!(buffer.take(instant(0), LOSSLESS, STORED, WIRE));
                 buffer.off(instant(0))
             })
             .collect();
@@ -149,7 +149,7 @@ mod tests {
     fn classes_share_the_rate_and_only_lossless_ones_have_headroom() {
         let mut buffer = buffer();
         let taken = |buffer: &mut HostReceiveBuffer, class| {
-            (0..6).filter(|_| buffer.take(instant(0), class, 996, LINK_OVERHEAD)).count()
+            (0..6).filter(|_| buffer.take(instant(0), class, STORED, WIRE)).count()
         };
         assert_eq!((taken(&mut buffer, LOSSY), taken(&mut buffer, LOSSLESS)), (3, 5));
         assert_eq!(buffer.off(instant(0)), LOSSLESS.alone(), "the other class has nothing to pause");
@@ -157,8 +157,8 @@ mod tests {
         assert_eq!((buffer.off(instant(3 * 816)), buffer.held(LOSSY)), (LOSSLESS.alone(), Bytes::ZERO));
         assert_eq!(buffer.held(LOSSLESS), Bytes::kb(5));
         assert!(
-            buffer.take(instant(4 * 816), LOSSLESS, 996, LINK_OVERHEAD)
-                && !buffer.take(instant(4 * 816), LOSSLESS, 996, LINK_OVERHEAD)
+            buffer.take(instant(4 * 816), LOSSLESS, STORED, WIRE)
+                && !buffer.take(instant(4 * 816), LOSSLESS, STORED, WIRE)
         );
     }
 
@@ -166,7 +166,7 @@ mod tests {
     fn it_is_slow_for_its_time_alone() {
         let mut buffer = within(instant(1_000), instant(2_000));
         let take = |buffer: &mut HostReceiveBuffer, now, frames: usize| {
-            let taken = (0..frames).filter(|_| buffer.take(instant(now), LOSSLESS, 996, LINK_OVERHEAD)).count();
+            let taken = (0..frames).filter(|_| buffer.take(instant(now), LOSSLESS, STORED, WIRE)).count();
             (taken, buffer.off(instant(now)), buffer.held(LOSSLESS).get())
         };
         assert_eq!(take(&mut buffer, 999, 10), (10, ClassSet::EMPTY, 0));

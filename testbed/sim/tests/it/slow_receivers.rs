@@ -96,10 +96,13 @@ fn a_class_that_is_not_lossless_may_lose_frames() {
 /// Each flow control slows the sender down in its own way, and none loses a frame.
 #[test]
 fn every_flow_control_protects_a_receive_buffer() {
-    let buffer = "[switch.buffer]\nsize = \"2MB\"\npolicy = \"static\"\n[switch.buffer.static]\nthreshold = \"300KB\"\n\
+    let buffer = "buffer.size = \"2MB\"\nbuffer.policy = \"static\"\n[switch.buffer.static]\nthreshold = \"300KB\"\n\
                   [switch.classes]\npreset = \"roce\"";
-    for (kind, least) in [("pfc", 0), ("pause", 0), ("gfc-buffer", 1), ("gfc-time", 1), ("cbfc", 1)] {
-        let summary = pair(&format!("port.flow_control = \"{kind}\"\n{buffer}"), "", "class = 3\nmessage = \"1MB\"");
+    let kinds = [("pfc", 0), ("pause", 0), ("gfc-buffer", 1), ("gfc-time", 1), ("cbfc", 1), ("uec-cbfc", 1)];
+    for (kind, least) in kinds {
+        let cell_bytes = if kind == "uec-cbfc" { 128 } else { 1 };
+        let switch = format!("port.flow_control = \"{kind}\"\nbuffer.cell_bytes = {cell_bytes}\n{buffer}");
+        let summary = pair(&switch, "", "class = 3\nmessage = \"1MB\"");
         assert_eq!((summary.failures.len(), summary.lossless), (0, true), "{kind}: {:?}", summary.failures);
         let host = &summary.hosts[0];
         assert_eq!(host.classes[0].receive_overflow, 0, "{kind}");

@@ -2,8 +2,8 @@
 //! that nothing waits in a circle.
 //!
 //! Expected during the faults:
-//! - **CBFC** loses nothing. A limit is absolute and never goes back, so that a lost message is credit given later, and one that
-//!   comes twice or late says nothing new. Asserted.
+//! - **CBFC**, UEC's as well, loses nothing. A limit is absolute and never goes back, so that a lost message is credit given later, and one
+//!   that comes twice or late says nothing new, or under UEC takes credit until the next. Asserted.
 //! - **PFC** loses frames: a lost PAUSE is refreshed after half of its time, 1.7 ms, while headroom is for a feedback
 //!   delay. A lost RESUME costs time alone.
 //! - **GFC** may lose frames. A lost message leaves the sender at a rate that was right before, until the next one: a change of
@@ -84,11 +84,14 @@ fn flow_control_recovers_from_lost_doubled_and_reordered_messages() {
         ("GFC by stages", "{ kind = \"gfc-buffer\", b_m = \"300KB\" }"),
         ("GFC by time", "{ kind = \"gfc-time\", b_m = \"300KB\" }"),
         ("CBFC", "{ kind = \"cbfc\", buffer = \"300KB\" }"),
+        ("UEC CBFC", "{ kind = \"uec-cbfc\", limit = \"300KB\" }"),
     ];
     for (name, flow_control) in kinds {
         for (seed, ppm) in [[300_000, 0, 0], [0, 300_000, 0], [0, 0, 300_000], [300_000; 3]].into_iter().enumerate() {
             let context = format!("{name}, lost, doubled, reordered: {ppm:?} ppm");
-            let fabric = line(flow_control, ppm, seed as u64);
+            let mut fabric = line(flow_control, ppm, seed as u64);
+            let has_credit = name.ends_with("CBFC");
+            fabric.cell_bytes = if name == "UEC CBFC" { 128 } else { 1 };
             let mut sim = fabric.sim();
             let before = a_millisecond_before(&mut sim, FROM);
             assert_eq!(lost(&mut sim), 0, "{context}: lost before any message was");
@@ -96,7 +99,7 @@ fn flow_control_recovers_from_lost_doubled_and_reordered_messages() {
             let (lost_meanwhile, faults) = (lost(&mut sim), sim.fault_counters());
             assert!(faults.lost + faults.duplicated + faults.reordered > 0, "{context}: {faults:?}");
             // Doubled messages alone lose no frames under any flow control; CBFC loses none under any of these faults.
-            if name == "CBFC" || (ppm[0], ppm[2]) == (0, 0) {
+            if has_credit || (ppm[0], ppm[2]) == (0, 0) {
                 assert_eq!(lost_meanwhile, 0, "{context}: lost frames");
             }
             // What was let through too much may still be on its way.
@@ -116,7 +119,7 @@ fn flow_control_recovers_from_lost_doubled_and_reordered_messages() {
                 assert!(is_at_rest(&mut sim), "{context}: not at rest");
                 gave_all_back(&mut sim, &context);
             }
-            if name == "CBFC" {
+            if has_credit {
                 credit_is_whole(&mut sim, &fabric, &context);
             }
         }
@@ -126,8 +129,9 @@ fn flow_control_recovers_from_lost_doubled_and_reordered_messages() {
 /// Each sender's credit is the whole buffer that it is for, and no more.
 fn credit_is_whole(sim: &mut Sim, fabric: &Fabric, context: &str) {
     sim.run_for(Span::from_millis(1));
-    let blocks = B_M.get() / BLOCK.get();
-    let without_fcs = |blocks: u64| (blocks * BLOCK.get() - 4) as u32;
+    let block = BLOCK.get().max(u64::from(fabric.cell_bytes));
+    let blocks = B_M.get() / block;
+    let without_fcs = |blocks: u64| (blocks * block - 4) as u32;
     for switch in 0..fabric.switches {
         for (port, state) in sim.shared(switch).ports().iter().enumerate() {
             let regulator = &state.regulator;

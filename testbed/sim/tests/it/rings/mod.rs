@@ -10,3 +10,4 @@ mod faults;
 mod paper;
 mod pulses;
 mod swarm;
+mod uec_cbfc;
