@@ -6,10 +6,10 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use weir_units::{BitRate, Bytes, Class, ClassSet, Span, Time};
-use weir_wire::mac_control::PfcFrame;
+use weir_wire::mac_control::{CreditCount, CreditUpdate, PfcFrame};
 
 use crate::Quantum;
-use crate::cbfc::{BLOCK, BlockCounters, CONFIRMATIONS};
+use crate::cbfc::{BLOCK, BlockCounters, CONFIRMATIONS, CellCredits, CellSize};
 use crate::gfc::StageTable;
 use crate::gfc::stage::StageRateAdjuster;
 use crate::pfc::PauseTimers;
@@ -217,5 +217,36 @@ fn credit_is_never_given_for_room_that_is_taken() {
         transmitter.join().unwrap();
         held.fetch_sub(frame, Ordering::Relaxed);
         assert_eq!(settled(&receiver, &held), (capacity + frame) as u32);
+    });
+}
+
+/// A CF_Update arrives while the transmitter sends: the cells in use stay within the limit, and finally all others are credit.
+#[test]
+fn freed_cells_are_credit_once() {
+    loom::model(|| {
+        let (size, limit, frame) = (CellSize::new(64), 10, 4);
+        let frame_bytes = frame * 64 - 4;
+        let freed = |cells| CreditUpdate {
+            count: CreditCount::Freed,
+            enabled: CLASS.alone(),
+            cells: [cells; 8],
+            cell_bytes: 64,
+        };
+        let sender = Arc::new(CellCredits::new(size, limit, ClassSet::EMPTY));
+        sender.handle_update(&freed(0));
+        sender.handle_sent(CLASS, frame_bytes);
+        let at_transmitter = sender.clone();
+        let transmitter = thread::spawn(move || {
+            for _ in 0..2 {
+                if at_transmitter.may_send(CLASS, frame_bytes) {
+                    at_transmitter.handle_sent(CLASS, frame_bytes);
+                }
+            }
+        });
+        sender.handle_update(&freed(frame));
+        transmitter.join().unwrap();
+        let in_use = sender.sent_total(CLASS) - frame;
+        assert!(in_use <= limit);
+        assert_eq!(sender.credit(CLASS), limit - in_use);
     });
 }

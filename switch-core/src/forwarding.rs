@@ -238,7 +238,9 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         uncounted: impl Fn(Class, &ReceiveAccounting) -> u32,
     ) {
         self.obey::<Sink>(now, port, *control);
-        if let Ok(frame) = control {
+        if let Ok(frame) = control
+            && ReceiveAccounting::has_account(frame)
+        {
             self.compare_counts(port, frame, uncounted);
         }
     }

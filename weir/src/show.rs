@@ -146,7 +146,7 @@ fn filter_by_flow_control(family: &str, mut shown: Vec<ViewReply>) -> Result<Rep
     let mut is_empty = true;
     for shown in &mut shown {
         if let State::FlowControl(ports) = &mut shown.state {
-            ports.retain(|port| port.flow_control.starts_with(family));
+            ports.retain(|port| port.flow_control.contains(family));
             is_empty &= ports.is_empty();
         }
     }

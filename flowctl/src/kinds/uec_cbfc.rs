@@ -190,8 +190,7 @@ impl FlowControlConfig for UecCbfcConfig {
             / u128::from(self.time_in_use(port).get());
         let is_short = u64::from(limit) < least;
         let warning = format!(
-            "a limit of {} cells holds {frames} frames of the longest length in use, which may pass no more than {}; full rate needs {} \
-             cells",
+            "a limit of {} cells holds {frames} frames of the longest length in use, which pass at least {}; full rate needs {} cells",
             count(u64::from(limit)),
             weir_units::BitRate::bps(rate as u64),
             count(least)

@@ -295,9 +295,11 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
                 ready.remove(class);
                 port.scheduler.handle_empty(class);
             }
-            let taken_from = ready & (class.alone() | port.credit_sharing);
-            if !is_plain && !taken_from.is_empty() {
-                ready -= self.has_to_wait(now, index, taken_from);
+            if !is_plain {
+                let taken_from = ready & (class.alone() | port.credit_sharing);
+                if !taken_from.is_empty() {
+                    ready -= self.has_to_wait(now, index, taken_from);
+                }
             }
             if self.departure_marked.contains(class) {
                 self.mark_departures(queue, at, count);

@@ -312,6 +312,8 @@ fn a_policy_or_flow_control_that_is_not_there_is_told() {
     };
     let ports = || shown(State::FlowControl(vec![port("p0", "gfc-buffer"), port("p1", "gfc-time")]));
     assert!(view("cbfc").filter_reply(ports(), &[]).unwrap_err().contains("speaks CBFC"));
+    let by_cells = shown(State::FlowControl(vec![port("p0", "uec-cbfc")]));
+    assert!(view("cbfc").filter_reply(by_cells, &[]).is_ok());
     let own = || shown(State::FlowControl(vec![port("p0", "one-of-its-own")]));
     assert!(text("flow-control", &view("flow-control").filter_reply(own(), &[]).unwrap()).contains("one-of-its-own"));
     assert!(view("gfc").filter_reply(own(), &[]).is_err());

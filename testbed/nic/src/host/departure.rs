@@ -43,8 +43,9 @@ impl Host {
         written.ok()
     }
 
-    /// Returns the next frame to send at `now` in virtual time, where a message may be an [ordered set](weir_wire::mac_control::ControlFrame::ordered_set); `None` if
-    /// the wire is busy or flow control allows no due frame.
+    /// Returns the next frame to send at `now` in virtual time, where a message may be an
+    /// [ordered set](weir_wire::mac_control::ControlFrame::ordered_set); `None` if the wire is busy or flow control
+    /// allows no due frame.
     ///
     /// Flow control goes first, then congestion notifications, then acknowledgements, RDMA's before TCP's; flows are
     /// served round robin, a frame each.

@@ -184,6 +184,30 @@ fn credit() {
     );
 }
 
+/// 5 us are 6,250 B, with the least spacing, a message and a frame 14,276 B: 10 frames of 1,542 B, of which each takes 12 cells.
+#[test]
+fn cells() {
+    let shown = |limit: &str| {
+        let credit = format!("{{ kind = \"uec-cbfc\", limit = \"{limit}\", shared = true }}");
+        let mut switch = switch(STATIC, &[&credit, "\"pfc\""]);
+        switch.buffer.cell_bytes = 128;
+        told(&switch)
+    };
+    let (lines, warnings) = shown("15360B");
+    let expected = [
+        "p0: UEC CBFC at 10Gbps",
+        "limit = 15,360 B: 120 cells of 128 B, for all classes together",
+        "full rate needs 120 cells: 2 D_prop 2us + reaction 3us + `cf_min_spacing` 6,400 B + a frame of 1,542 B",
+        "at most 1.312 % of the link for CF_Update (a frame of 84 B; in virtual time 8 B, 0.125 %)",
+        "CC_Update each 256us: 0.026 % of the link",
+    ];
+    assert_eq!((lines, warnings), (expected.map(str::to_owned).to_vec(), Vec::new()));
+    let (_, warnings) = shown("15KB");
+    let expected = "p0: a limit of 117 cells holds 9 frames of the longest length in use, which pass at least 9.721Gbps; full rate \
+                    needs 120 cells";
+    assert_eq!(warnings, [expected]);
+}
+
 #[test]
 fn a_delay_below_the_rule_is_warned_of() {
     let short = "{ kind = \"gfc-buffer\", tau = \"7.4us\" }";

@@ -263,6 +263,7 @@ impl Drawing {
             Speaks::Pause => "pause",
             Speaks::Stages => "gfc-buffer",
             Speaks::Rates => "gfc-time",
+            Speaks::Credit if self.cell == 64 => "uec-cbfc",
             Speaks::Credit => "cbfc",
             Speaks::Nothing => "none",
         };
@@ -280,7 +281,7 @@ impl Drawing {
                 None => (size, policy, table, has_headroom),
             }
         };
-        let lossy_alpha = if kind.starts_with("gfc") || kind == "cbfc" { "1/4" } else { lossy_alpha };
+        let lossy_alpha = if kind.starts_with("gfc") || kind.ends_with("cbfc") { "1/4" } else { lossy_alpha };
         self.line(format!(
             "[switch.buffer]\nsize = \"{size}B\"\ncell_bytes = {}\nprivate = \"{private}B\"\nlossy_alpha = \"{lossy_alpha}\"\n\
              policy = \"{policy}\"\n[switch.buffer.{policy}]\n{table}\n[switch.port]\nflow_control = \"{kind}\"",
