@@ -80,6 +80,12 @@ impl Frame {
         self.metadata.head.checked_sub(1).map(Time::from_picos)
     }
 
+    /// Sets the length without FCS of this flow control, modulo 2^32: an ordered set is shorter than a frame's overhead.
+    pub(super) fn set_frame_bytes(&mut self, frame_bytes: u32) {
+        debug_assert!(self.is_flow_control());
+        self.metadata.tail = u64::from(frame_bytes) << LENGTH_SHIFT | u64::from(self.port());
+    }
+
     /// Sets the port that receives this flow control.
     pub(super) fn set_port(&mut self, port: u16) {
         debug_assert!(self.is_flow_control());

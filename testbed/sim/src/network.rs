@@ -253,14 +253,14 @@ impl Network {
         if frame.is_flow_control() {
             return self.send_control(now, wire, frame, origin, place);
         }
-        self.put_on_wire(wire, |on| on.send(now, frame));
+        self.put_on_wire(now, wire, frame);
     }
 
     #[inline(always)]
-    fn put_on_wire(&mut self, wire: u32, send: impl FnOnce(&mut Wire) -> Option<Time>) {
+    fn put_on_wire(&mut self, now: Time, wire: u32, frame: Frame) {
         self.hops += 1;
         let on = &mut self.wires[wire as usize];
-        if let Some(arrives) = send(on) {
+        if let Some(arrives) = on.send(now, frame) {
             match on.destination().node {
                 NodePort::REMOTE_NODE => self.mailbox.record_first_frame(wire),
                 node => self.wake(node as usize, arrives),
@@ -270,12 +270,12 @@ impl Network {
 
     /// Puts flow control on a wire, and records it if enabled.
     #[cold]
-    fn send_control(&mut self, now: Time, wire: u32, frame: Frame, origin: MessageOrigin, place: PortRef) {
+    fn send_control(&mut self, now: Time, wire: u32, mut frame: Frame, origin: MessageOrigin, place: PortRef) {
         let control = frame.unmarked_content().as_control();
-        match control.and_then(|control| control.ordered_set()) {
-            Some(bytes) => self.put_on_wire(wire, |on| on.send_ordered_set(now, frame, bytes)),
-            None => self.put_on_wire(wire, |on| on.send(now, frame)),
+        if let Some(bytes) = control.and_then(|control| control.ordered_set()) {
+            frame.set_frame_bytes(self.wires[wire as usize].frame_bytes(bytes));
         }
+        self.put_on_wire(now, wire, frame);
         if let (Some(events), Some(frame)) = (&mut self.port_events, control) {
             let arrives = self.wires[wire as usize].last_arrival();
             let at = match origin {

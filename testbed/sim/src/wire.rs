@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use prefetch_index::prefetch_index;
-use weir_flowctl::wire_bytes;
 use weir_scenario::link::{FaultCounters, FaultPlan, Faults, LinkFrame};
 use weir_switch_core::Packet;
 use weir_units::{Bytes, SerialisationDelay, Span, Time};
@@ -215,19 +214,7 @@ impl Wire {
     /// changed, which is rare: usually earlier frames are in flight.
     #[inline]
     pub(super) fn send(&mut self, now: Time, frame: Frame) -> Option<Time> {
-        let time = self.parameters.time_for(frame.frame_bytes());
-        self.send_for(now, frame, time)
-    }
-
-    /// Sends an ordered set, as [`Wire::send`].
-    pub(super) fn send_ordered_set(&mut self, now: Time, set: Frame, bytes: Bytes) -> Option<Time> {
-        let time = self.parameters.rate.time_for(bytes);
-        self.send_for(now, set, time)
-    }
-
-    #[inline(always)]
-    fn send_for(&mut self, now: Time, frame: Frame, time: Span) -> Option<Time> {
-        let leaves = self.free_at.max(now) + time;
+        let leaves = self.free_at.max(now) + self.parameters.time_for(frame.frame_bytes());
         self.free_at = leaves;
         #[cfg(debug_assertions)]
         {
@@ -263,6 +250,11 @@ impl Wire {
     /// Returns the shortest time from sending this many bytes on the wire to their arrival.
     pub(super) fn lookahead(&self, wire: Bytes) -> Span {
         self.parameters.delay + self.parameters.rate.time_for(wire)
+    }
+
+    /// Returns the length without FCS, modulo 2^32, of a frame with this many bytes on the wire.
+    pub(super) fn frame_bytes(&self, wire: Bytes) -> u32 {
+        (wire.get() as u32).wrapping_sub(self.parameters.overhead.get() as u32)
     }
 
     /// Calls `each` with every arrival time up to `limit`; returns the next known one after it. Precondition: no frame
@@ -406,10 +398,10 @@ impl WireParameters {
         LostFrames { lossless: u32::from(is_lossless), others: u32::from(!is_lossless) }
     }
 
-    /// Returns the transmission time of a frame of this length (without FCS).
+    /// Returns the transmission time of a frame of this length (without FCS, modulo 2^32).
     #[inline]
     fn time_for(&self, frame_bytes: u32) -> Span {
-        self.rate.time_for(wire_bytes(frame_bytes, self.overhead))
+        self.rate.time_for(Bytes::new(u64::from(frame_bytes.wrapping_add(self.overhead.get() as u32))))
     }
 }
 

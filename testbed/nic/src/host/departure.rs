@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use weir_flowctl::{BufferState, wire_bytes};
 use weir_units::{Bytes, Class, ClassSet, Time};
-use weir_wire::mac_control::FRAME_BYTES;
+use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
 use weir_wire::rocev2::{Ecn, QueuePair};
 
 use super::config::{AckClass, RemoteMemory};
@@ -44,7 +44,7 @@ impl Host {
     }
 
     /// Returns the next frame to send at `now` in virtual time, where a message may be an
-    /// [ordered set](weir_wire::mac_control::ControlFrame::ordered_set); `None` if the wire is busy or flow control
+    /// [ordered set](ControlFrame::ordered_set); `None` if the wire is busy or flow control
     /// allows no due frame.
     ///
     /// Flow control goes first, then congestion notifications, then acknowledgements, RDMA's before TCP's; flows are
@@ -78,12 +78,17 @@ impl Host {
             answer.or_else(|| self.poll_tcp_ack(now, held_back)).or_else(|| self.poll_flows(now, held_back))
         })?;
         let wire = match &outgoing.frame {
-            NicFrame::Control(frame) if HAS_ORDERED_SETS => frame.ordered_set(),
-            _ => None,
+            NicFrame::Control(frame) => self.message_wire_bytes::<HAS_ORDERED_SETS>(frame),
+            NicFrame::Packet(packet) => wire_bytes(u32::from(packet.frame_bytes), self.config.link_overhead),
         };
-        let frame_bytes = outgoing.frame.frame_bytes();
-        self.wire.send(now, wire.unwrap_or(wire_bytes(frame_bytes, self.config.link_overhead)));
+        self.wire.send(now, wire);
         Some(outgoing)
+    }
+
+    #[cold]
+    fn message_wire_bytes<const HAS_ORDERED_SETS: bool>(&self, message: &ControlFrame) -> Bytes {
+        let ordered_set = if HAS_ORDERED_SETS { message.ordered_set() } else { None };
+        ordered_set.unwrap_or(wire_bytes(FRAME_BYTES as u32, self.config.link_overhead))
     }
 
     /// Returns a flow-control message if one is due.
