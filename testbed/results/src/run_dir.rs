@@ -59,9 +59,9 @@ pub(crate) use summary::INTERRUPTED;
 pub use summary::{
     BinSummary, ClassSummary, CriticalPathSummary, DeadlockSummary, Distribution, EgressUseSummary, FeedbackSummary,
     FlowControlSummary, FlowGauge, FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary,
-    LinkDirectionSummary, LoadBalancingSummary, MessageSummary, MessageTimes, OutageSummary, PathMessageSummary,
-    PoolSummary, PortSummary, PortWindow, RepetitionSummary, StandstillSummary, Summary, SwitchSummary, TrafficSummary,
-    Window, XoffQueuesSummary, throughput,
+    LinkDirectionSummary, LlrSummary, LoadBalancingSummary, MessageSummary, MessageTimes, OutageSummary,
+    PathMessageSummary, PoolSummary, PortSummary, PortWindow, RepetitionSummary, StandstillSummary, Summary,
+    SwitchSummary, TrafficSummary, Window, XoffQueuesSummary, throughput,
 };
 pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 

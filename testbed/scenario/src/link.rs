@@ -4,7 +4,9 @@
 
 mod faults;
 mod frame;
+mod llr;
 
 pub use faults::{ChosenFrames, FaultCounters, FaultPlan, Faults, ReorderDelay};
 pub use frame::{LinkFrame, ipv4_dscp};
+pub use llr::LlrPlan;
 pub use weir_nic::DelayLine;

@@ -19,7 +19,7 @@ use weir_units::{Alpha, BitRate, Bytes, ClassSet, LINK_OVERHEAD, SerialisationRo
 use weir_wire::digest::DigestConfig;
 use weir_wire::mac_control::{CreditUpdate, FRAME_BYTES};
 
-use crate::link::FaultPlan;
+use crate::link::{FaultPlan, LlrPlan};
 use crate::port_ref::{LinkPeer, PortRef};
 use crate::topology::Routes;
 pub use graph_run::{GraphConnection, GraphRecord, GraphRun, HostSet, RepetitionTimes};
@@ -122,6 +122,8 @@ pub struct HostPlan {
     pub link_delay: Span,
     /// Faults of the link: toward the host, and toward the switch.
     pub faults: [FaultPlan; 2],
+    /// Link layer retry of the link.
+    pub llr: Option<LlrPlan>,
     /// The NIC.
     pub nic: HostConfig,
 }
@@ -148,6 +150,8 @@ pub struct LinkPlan {
     pub delay: Span,
     /// Faults of the link: in frames from the first end, and from the second.
     pub faults: [FaultPlan; 2],
+    /// Link layer retry of the link.
+    pub llr: Option<LlrPlan>,
 }
 
 /// Error in a scenario.
@@ -274,8 +278,15 @@ impl Scenario {
         changes
     }
 
+    /// Returns the instants at which outages take links down (`true`) and up. A link that retries goes down after its timeout, and not in
+    /// shorter outages.
     fn outage_changes(&self) -> Vec<(Time, LinkRef, bool)> {
-        let changes = |outage: &Outage| [(outage.at, outage.link, true), (outage.until, outage.link, false)];
+        let changes = |outage: &Outage| {
+            let timeout = self.llr(outage.link).map_or(Span::ZERO, |llr| llr.pcs_lost_timeout);
+            let down = outage.at.saturating_add(timeout);
+            let is_down = down < outage.until;
+            [(down, outage.link, true), (outage.until, outage.link, false)].into_iter().filter(move |_| is_down)
+        };
         let mut changes: Vec<_> = self.outages.iter().flat_map(changes).filter(|(at, ..)| *at < Time::NEVER).collect();
         changes.sort_by_key(|(at, ..)| *at);
         changes
@@ -300,6 +311,14 @@ impl Scenario {
             LinkRef::ToHost(_) => None,
         });
         ends.collect()
+    }
+
+    /// Returns the link layer retry of a link.
+    pub fn llr(&self, link: LinkRef) -> Option<&LlrPlan> {
+        match link {
+            LinkRef::Between(link) => self.links[link].llr.as_ref(),
+            LinkRef::ToHost(host) => self.hosts[host].llr.as_ref(),
+        }
     }
 
     /// Returns the routes while these links are cut: around links between switches, and to a host by another of its ports.
@@ -661,6 +680,7 @@ mod tests {
                 ends: [PortRef { switch: n, port: 5 }, PortRef { switch: (n + 1) % names.len(), port: 4 }],
                 delay: Span::from_micros(2),
                 faults: Default::default(),
+                llr: None,
             })
             .collect();
         scenario

@@ -217,6 +217,7 @@ impl Victim {
             first_port: None,
             link_delay: if is_receiver { self.receiver_delay } else { self.sender_delay },
             faults: Default::default(),
+            llr: None,
             nic: HostConfig::new(mac, ip, self.rate),
         }
     }

@@ -567,7 +567,8 @@ impl ActiveRun<'_> {
         };
         let summary = record::summary(scenario, ended, &record);
         let outages = has_outages.then(|| end::outages(scenario, &sim, &reports));
-        let summary = Summary { time_dilation: 1, traffic, frames: frames.ok(), outages, ..summary };
+        let llr = end::llr(&sim);
+        let summary = Summary { time_dilation: 1, traffic, frames: frames.ok(), outages, llr, ..summary };
         let cost = RunCost {
             packet_hops: sim.packet_hops(),
             wakeups: sim.wakeups(),

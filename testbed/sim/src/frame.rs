@@ -8,9 +8,11 @@ use weir_scenario::link::LinkFrame;
 use weir_switch_core::packet::Packet;
 use weir_units::{MacAddr, Time};
 use weir_wire::ethernet::{Headers, Parsed};
-use weir_wire::mac_control::FRAME_BYTES;
+use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
 use weir_wire::rocev2::Ecn;
 use weir_wire::trailer::Telemetry;
+
+use super::llr::LlrMessage;
 
 /// Frame between two hosts: a pointer to its content, like an mbuf, and metadata.
 #[derive(Clone, Debug)]
@@ -26,7 +28,8 @@ struct FrameMetadata {
     /// Destination address, type-of-service byte (DSCP and ECN), and kind. For flow control, in place of the first two:
     /// the arrival time in ps that triggered it, plus 1; 0 if unknown.
     head: u64,
-    /// Flow hash, then length without FCS. For flow control, in place of the hash: the receiving port.
+    /// Flow hash, then length without FCS, then the number that link layer retry gives the frame. For flow control, in place of the
+    /// hash: the receiving port.
     tail: u64,
 }
 
@@ -37,13 +40,20 @@ const KIND_SHIFT: u32 = 56;
 /// ECN field: both bits set for CE, none for not ECN-capable.
 const ECN: u64 = 0b11 << TOS_SHIFT;
 const LENGTH_SHIFT: u32 = 32;
-/// Kinds: flow control, data, data that collects telemetry, data that collects a digest, and unscheduled data.
+const NUMBER_SHIFT: u32 = 48;
+/// Kinds: flow control, data, data that collects telemetry, data that collects a digest, and unscheduled data; below the MAC, messages of
+/// link layer retry and frames with a bad FCS.
 // Constants rather than an enum, since the head is an integer.
 const CONTROL: u64 = 0;
 const DATA: u64 = 1;
 const STAMPED: u64 = 2;
 const DIGESTED: u64 = 3;
 const UNSCHEDULED: u64 = 4;
+const LLR_MESSAGE: u64 = 5;
+const BAD_FCS: u64 = 6;
+
+/// Content of frames below the MAC.
+const NO_CONTENT: NicFrame = NicFrame::Control(ControlFrame::Pause(0));
 
 /// Free frame memory, last in first out, since the most recent is cached.
 #[derive(Debug, Default)]
@@ -83,7 +93,13 @@ impl Frame {
     /// Sets the length without FCS of this flow control, modulo 2^32: an ordered set is shorter than a frame's overhead.
     pub(super) fn set_frame_bytes(&mut self, frame_bytes: u32) {
         debug_assert!(self.is_flow_control());
-        self.metadata.tail = u64::from(frame_bytes) << LENGTH_SHIFT | u64::from(self.port());
+        self.metadata.tail = u64::from(frame_bytes as u16) << LENGTH_SHIFT | u64::from(self.port());
+    }
+
+    /// Whether the frame is an ordered set of flow control, which link layer retry does not cover.
+    pub(super) fn is_ordered_set(&self) -> bool {
+        self.is_flow_control()
+            && matches!(&*self.content, NicFrame::Control(message) if message.ordered_set().is_some())
     }
 
     /// Sets the port that receives this flow control.
@@ -104,6 +120,38 @@ impl Frame {
     #[inline]
     pub(super) fn is_flow_control(&self) -> bool {
         self.metadata.kind() == CONTROL
+    }
+
+    /// Sets the number that link layer retry gives the frame on its next link.
+    pub(super) fn set_number(&mut self, number: u16) {
+        self.metadata.tail = self.metadata.tail & ((1 << NUMBER_SHIFT) - 1) | u64::from(number) << NUMBER_SHIFT;
+    }
+
+    pub(super) fn number(&self) -> u16 {
+        (self.metadata.tail >> NUMBER_SHIFT) as u16
+    }
+
+    /// Whether the frame is below the MAC: a message of link layer retry, or a frame with a bad FCS.
+    pub(super) fn is_below_mac(&self) -> bool {
+        self.metadata.kind() >= LLR_MESSAGE
+    }
+
+    /// Returns the message of link layer retry.
+    pub(super) fn llr_message(&self) -> Option<LlrMessage> {
+        let FrameMetadata { head, tail } = self.metadata;
+        let number = (tail >> NUMBER_SHIFT) as u16;
+        (self.metadata.kind() == LLR_MESSAGE).then_some(match head as u8 {
+            0 => LlrMessage::Ack(number),
+            1 => LlrMessage::Nack(number),
+            2 => LlrMessage::Init(number),
+            _ => LlrMessage::Echo(number),
+        })
+    }
+
+    /// Returns a frame whose bad FCS is found by the receiving MAC.
+    pub(super) fn bad_fcs() -> Frame {
+        let metadata = FrameMetadata { head: BAD_FCS << KIND_SHIFT, tail: 0 };
+        Frame { content: Box::new(NO_CONTENT), metadata }
     }
 
     /// Returns the content, without the marks set by switches.
@@ -152,7 +200,8 @@ impl FrameMetadata {
 
     #[inline]
     fn frame_bytes(self) -> u32 {
-        (self.tail >> LENGTH_SHIFT) as u32
+        // Signed, for ordered sets.
+        i32::from((self.tail >> LENGTH_SHIFT) as i16) as u32
     }
 
     #[inline]
@@ -173,6 +222,24 @@ impl FramePool {
             None => Box::new(content),
         };
         Frame { content, metadata }
+    }
+
+    /// Returns a copy of a frame.
+    pub(super) fn copy(&mut self, frame: &Frame) -> Frame {
+        Frame { metadata: frame.metadata, ..self.allocate(NicFrame::clone(&frame.content)) }
+    }
+
+    /// Returns the frame that carries a message of link layer retry.
+    pub(super) fn allocate_llr_message(&mut self, message: LlrMessage) -> Frame {
+        let (kind, number) = match message {
+            LlrMessage::Ack(number) => (0, number),
+            LlrMessage::Nack(number) => (1, number),
+            LlrMessage::Init(number) => (2, number),
+            LlrMessage::Echo(number) => (3, number),
+        };
+        let metadata =
+            FrameMetadata { head: LLR_MESSAGE << KIND_SHIFT | kind, tail: u64::from(number) << NUMBER_SHIFT };
+        Frame { metadata, ..self.allocate(NO_CONTENT) }
     }
 
     /// Returns the number of frames for which memory is free.
@@ -199,7 +266,7 @@ impl LinkFrame for Frame {
     }
 
     fn dscp(&self) -> Option<u8> {
-        (self.metadata.kind() != CONTROL).then_some(self.metadata.tos() >> 2)
+        (self.metadata.kind() != CONTROL && !self.is_below_mac()).then_some(self.metadata.tos() >> 2)
     }
 }
 

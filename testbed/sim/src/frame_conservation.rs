@@ -39,6 +39,8 @@ pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, Stri
         faults_lost: faults.lost,
         faults_corrupted: faults.corrupted,
         lost_link_down: sim.lost_link_down(),
+        llr_sent: sim.llr_ports().map(|port| port.traffic().sent).sum::<u64>() + sim.bad_fcs_on_llr_links(),
+        llr_taken: sim.llr_ports().map(|port| port.traffic().taken).sum(),
         held: reports.iter().map(|report| report.conservation.held()).sum(),
         on_links: sim.frames_in_flight() as u64,
         ..FrameSummary::default()

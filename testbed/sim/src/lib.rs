@@ -68,6 +68,8 @@ mod feedback;
 mod frame;
 mod frame_conservation;
 mod huge_pages;
+mod llr;
+mod llr_port;
 mod load_balancer;
 mod logical_process;
 mod lp_partition;
@@ -96,11 +98,12 @@ use weir_results::run_dir::FrameSummary;
 use weir_scenario::link::FaultCounters;
 use weir_scenario::topology::Routes;
 use weir_scenario::workload::Message;
-use weir_scenario::{PortRef, RepetitionTimes, Scenario, ScenarioError};
+use weir_scenario::{LinkRef, PortRef, RepetitionTimes, Scenario, ScenarioError};
 use weir_switch_core::{BuildError, Report, Shared};
 use weir_units::{Span, Time};
 
 use connections::Connections;
+use llr_port::LlrPort;
 use load_balancer::LoadBalancer;
 use lp_partition::LpPartition;
 use network::RecordedEvent;
@@ -109,7 +112,7 @@ use partitioner::SwitchGraph;
 use phases::Phases;
 use server_link::ServerPlace;
 use thread_tuner::ThreadTuner;
-use wire::Wire;
+use wire::{LostFrames, Wire};
 use worker_pool::WorkerPool;
 
 pub use backend::{SimBackend, SimRunError};
@@ -183,7 +186,8 @@ impl Sim {
         let switches = scenario.switches.iter().zip(&wire_map.ports).enumerate();
         let switches = switches.map(|(number, (config, wires))| {
             let failed = |source| SimError::Switch { switch: config.name.clone(), source };
-            SimSwitch::new(number, config, wires.clone().into(), &routes, scenario).map_err(failed)
+            let llr = llr_ports(scenario, number, config.ports.len());
+            SimSwitch::new(number, config, wires.clone().into(), llr, &routes, scenario).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
         let mut places = ServerPlace::for_scenario(scenario).into_iter();
@@ -192,7 +196,8 @@ impl Sim {
             let host = scenario.host(n, Span::ZERO);
             let host = host.map_err(|source| SimError::Host { host: scenario.hosts[n].name.clone(), source })?;
             let measures = scenario.measures_feedback;
-            let mut host = SimHost::new(n, scenario.hosts[n].place(), host, wire_map.hosts[n], measures);
+            let plan = &scenario.hosts[n];
+            let mut host = SimHost::new(n, plan.place(), host, wire_map.hosts[n], plan.llr, measures);
             host.server = places.next().map(Box::new);
             Ok(host)
         });
@@ -406,6 +411,19 @@ impl Sim {
         scenario.links[link].ends.into_iter().for_each(|end| self.partition.set_port_up(self.now, end, is_up));
     }
 
+    /// Cuts or mends the wires of a link that retries: its ports see no change.
+    pub(crate) fn set_wires_up(&mut self, scenario: &Scenario, link: LinkRef, is_up: bool) {
+        match link {
+            LinkRef::Between(link) => {
+                scenario.links[link].ends.into_iter().for_each(|end| self.partition.set_port_wire_up(end, is_up));
+            }
+            LinkRef::ToHost(host) => {
+                self.partition.set_host_wire_up(host, is_up);
+                self.partition.set_port_wire_up(scenario.hosts[host].place(), is_up);
+            }
+        }
+    }
+
     /// Makes all switches route by this set of the scenario's [`reroutings`](weir_scenario::Scenario::reroutings) from
     /// now on.
     ///
@@ -439,9 +457,21 @@ impl Sim {
             .sum()
     }
 
-    /// Returns the number of lossless frames lost because a link was down.
-    fn lossless_lost_link_down(&self) -> u64 {
-        self.partition.wires().map(|wire| u64::from(wire.lost_link_down().lossless)).sum()
+    /// Returns the frames lost for good because a link was down, or that link layer retry gave up.
+    fn lost_for_good(&self) -> LostFrames {
+        let plain = self.partition.wires().filter(|wire| !wire.has_llr()).map(Wire::lost_link_down);
+        plain.chain(self.llr_ports().map(|port| port.traffic().lost)).sum()
+    }
+
+    /// Returns the number of corrupted frames that link layer retry sees arrive.
+    fn bad_fcs_on_llr_links(&self) -> u64 {
+        self.partition.wires().filter(|wire| wire.has_llr()).map(|wire| wire.fault_counters().corrupted).sum()
+    }
+
+    /// Returns the link layer retry of all ports.
+    fn llr_ports(&self) -> impl Iterator<Item = &LlrPort> {
+        let switches = (0..self.partition.switches()).flat_map(|switch| self.partition.switch(switch).llr());
+        switches.chain((0..self.partition.hosts()).filter_map(|host| self.partition.host(host).llr()))
     }
 
     /// Returns the frame conservation summary: the final state of every frame that was put on a link.
@@ -528,6 +558,22 @@ impl Sim {
     fn worker_cpu_time(&mut self) -> Option<Duration> {
         self.worker_pool.cpu_time()
     }
+}
+
+/// Returns the link layer retry of each port of a switch; none if no port has it.
+fn llr_ports(scenario: &Scenario, switch: usize, ports: usize) -> Box<[Option<LlrPort>]> {
+    let of_hosts = scenario.hosts.iter().filter_map(|host| Some((host.place(), host.llr?)));
+    let of_links = scenario
+        .links
+        .iter()
+        .filter_map(|link| Some((link.ends, link.llr?)))
+        .flat_map(|(ends, llr)| ends.map(|end| (end, llr)));
+    let mut all = Vec::new();
+    for (place, llr) in of_hosts.chain(of_links).filter(|(place, _)| place.switch == switch) {
+        all.resize_with(ports, || None);
+        all[place.port] = Some(LlrPort::new(llr));
+    }
+    all.into()
 }
 
 /// Returns the routes that avoid the failed links of each of the scenario's [`reroutings`](Scenario::reroutings), from

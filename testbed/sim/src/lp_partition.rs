@@ -215,26 +215,36 @@ impl LpPartition {
 
     /// Sets a host's end of its link up or down, with the wire that leaves it.
     pub(super) fn set_host_link_up(&mut self, now: Time, number: usize, is_up: bool) {
-        self.host_mut(number).set_link_up(now, is_up);
-        self.wake_host(number, now);
         let NodeLocation { lp, index } = self.hosts[number];
+        let LogicalProcess { network, hosts, .. } = &mut *self.lps[lp as usize];
+        hosts[index as usize].set_link_up(now, is_up, network);
+        self.wake_host(number, now);
         let hosts = &mut self.lps[lp as usize].hosts;
         // Other ports of the host take over its frames, or no longer.
         let members = hosts[index as usize].members(index as usize);
         hosts[members].iter_mut().for_each(|host| host.wake(now));
-        let wire = self.host(number).wire();
-        self.set_wire_up(self.hosts[number].lp, wire, is_up);
+        self.set_host_wire_up(number, is_up);
     }
 
     /// Sets a switch's end of a link up or down, with the wire that leaves it.
     pub(super) fn set_port_up(&mut self, now: Time, place: PortRef, is_up: bool) {
         let NodeLocation { lp, index } = self.switches[place.switch];
-        let switch = self.switch_mut(place.switch);
-        switch.set_link_up(now, place.port, is_up);
-        if let Some(wire) = switch.wire(place.port) {
-            self.set_wire_up(lp, wire, is_up);
-        }
+        let LogicalProcess { network, switches, .. } = &mut *self.lps[lp as usize];
+        switches[index as usize].set_link_up(now, place.port, is_up, network);
         self.lps[lp as usize].network.wake(index as usize, now);
+        self.set_port_wire_up(place, is_up);
+    }
+
+    /// Sets the wire that leaves a switch's port up or down.
+    pub(super) fn set_port_wire_up(&mut self, place: PortRef, is_up: bool) {
+        if let Some(wire) = self.switch(place.switch).wire(place.port) {
+            self.set_wire_up(self.switches[place.switch].lp, wire, is_up);
+        }
+    }
+
+    /// Sets the wire that leaves a host up or down.
+    pub(super) fn set_host_wire_up(&mut self, number: usize, is_up: bool) {
+        self.set_wire_up(self.hosts[number].lp, self.host(number).wire(), is_up);
     }
 
     fn set_wire_up(&mut self, lp: u32, wire: usize, is_up: bool) {

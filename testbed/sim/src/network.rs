@@ -259,12 +259,27 @@ impl Network {
     #[inline(always)]
     fn put_on_wire(&mut self, now: Time, wire: u32, frame: Frame) {
         self.hops += 1;
+        if let Some(arrives) = self.wires[wire as usize].send(now, frame) {
+            self.record_first(wire, arrives);
+        }
+    }
+
+    /// Puts a message of link layer retry, or a frame that it sends again, on a wire; returns the instant at which its last byte leaves.
+    pub(super) fn send_below_mac(&mut self, now: Time, wire: u32, frame: Frame) -> Time {
         let on = &mut self.wires[wire as usize];
-        if let Some(arrives) = on.send(now, frame) {
-            match on.destination().node {
-                NodePort::REMOTE_NODE => self.mailbox.record_first_frame(wire),
-                node => self.wake(node as usize, arrives),
-            }
+        let first = if frame.is_below_mac() { on.send_llr_message(now, frame) } else { on.send(now, frame) };
+        if let Some(arrives) = first {
+            self.record_first(wire, arrives);
+        }
+        self.wires[wire as usize].free_at()
+    }
+
+    /// Records that the first arrival time on a wire has changed.
+    #[inline(always)]
+    fn record_first(&mut self, wire: u32, arrives: Time) {
+        match self.wires[wire as usize].destination().node {
+            NodePort::REMOTE_NODE => self.mailbox.record_first_frame(wire),
+            node => self.wake(node as usize, arrives),
         }
     }
 

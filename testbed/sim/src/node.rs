@@ -1,5 +1,7 @@
 //! Nodes: switches and hosts.
 
+mod with_llr;
+
 use std::ops::Range;
 use std::slice::from_ref;
 
@@ -9,6 +11,7 @@ use weir_flowctl::CatchUp;
 use weir_nic::host::{Host, NicFrame};
 use weir_results::feedback::FeedbackStats;
 use weir_results::record::MessageOrigin;
+use weir_scenario::link::LlrPlan;
 use weir_scenario::topology::Routes;
 use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::report::Report;
@@ -22,6 +25,7 @@ use weir_wire::mac_control::ControlFrame;
 use super::event_queue::EventQueue;
 use super::feedback::EndFeedback;
 use super::frame::Frame;
+use super::llr_port::LlrPort;
 use super::network::Network;
 use super::server_link::ServerPlace;
 
@@ -70,6 +74,8 @@ pub(super) struct SwitchEnvironment {
     sweep_at: Time,
     /// Feedback delay τ measured at each port; `None` unless enabled.
     feedback: Option<Box<[EndFeedback]>>,
+    /// Link layer retry of each port; empty if no port has it.
+    llr: Box<[Option<LlrPort>]>,
     /// Instant since which reports are the same; [`Time::NEVER`] if that is unknown.
     steady_since: Time,
 }
@@ -88,18 +94,45 @@ pub(super) struct SimHost {
     pub(super) own_wakeup: Time,
     /// Frames sent and received.
     pub(super) frames: [u64; 2],
-    /// Feedback delay τ measured at the host; `None` unless enabled.
-    feedback: Option<Box<EndFeedback>>,
+    /// State that few hosts have.
+    options: Option<Box<HostOptions>>,
     /// Server of the host; `None` for a host by itself.
     pub(super) server: Option<Box<ServerPlace>>,
 }
 
-struct SimPorts<'s> {
+/// State of hosts that few scenarios have.
+#[derive(Debug)]
+struct HostOptions {
+    /// Feedback delay τ measured at the host; `None` unless enabled.
+    feedback: Option<EndFeedback>,
+    /// Link layer retry of the host's link.
+    llr: Option<LlrPort>,
+}
+
+struct SimPorts<'s, L> {
     now: Time,
     number: usize,
     network: &'s mut Network,
     wires: &'s [Option<u32>],
     feedback: &'s mut Option<Box<[EndFeedback]>>,
+    link_layer: L,
+}
+
+/// Link layer of a switch's ports, above the wires.
+trait LinkLayer {
+    /// Sends a frame by a port, or returns it if the port does not accept it now.
+    fn send(&mut self, now: Time, wire: u32, frame: Frame, place: PortRef, network: &mut Network) -> Result<(), Frame>;
+}
+
+/// Link layer that puts frames on the wires.
+struct PlainLinks;
+
+impl LinkLayer for PlainLinks {
+    #[inline(always)]
+    fn send(&mut self, now: Time, wire: u32, frame: Frame, place: PortRef, network: &mut Network) -> Result<(), Frame> {
+        network.send(now, wire, frame, MessageOrigin::Port, place);
+        Ok(())
+    }
 }
 
 /// Interval at which XOFF queues are compared with thresholds. A departure anywhere moves thresholds, and an XOFF queue
@@ -107,12 +140,13 @@ struct SimPorts<'s> {
 const SWEEP: Span = Span::from_micros(1);
 
 impl SimSwitch {
-    /// Creates switch `number` of a scenario with these wires at its ports. Each set of routes gives the equal-cost
+    /// Creates switch `number` of a scenario with these wires at its ports, and their link layer retry if any has it. Each set of routes gives the equal-cost
     /// ports to each host, whose addresses are consecutive. Without routes, addresses are static or learned.
     pub(super) fn new(
         number: usize,
         config: &SwitchConfig,
         wires: Box<[Option<u32>]>,
+        llr: Box<[Option<LlrPort>]>,
         routes: &[&Routes],
         scenario: &Scenario,
     ) -> Result<SimSwitch, BuildError> {
@@ -161,6 +195,7 @@ impl SimSwitch {
             wakeups,
             sweep_at: Time::NEVER,
             feedback: scenario.measures_feedback.then_some(feedback),
+            llr,
             steady_since: Time::NEVER,
         };
         Ok(SimSwitch { pipeline, environment })
@@ -176,14 +211,26 @@ impl SimSwitch {
     /// Runs up to and including `limit`, instant by instant, and calls `meanwhile` after each. Returns the number of
     /// instants.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, meanwhile: impl FnMut(&Network)) -> u64 {
+        if !self.environment.llr.is_empty() {
+            return match_pipeline!(&mut self.pipeline, pipeline => self.environment.run_until_with_llr(pipeline, limit, network));
+        }
         match_pipeline!(&mut self.pipeline, pipeline => self.environment.run_until(pipeline, limit, network, meanwhile))
     }
 
     /// Sets the link of a port up or down.
-    pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool) {
+    pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool, network: &mut Network) {
         self.shared().set_link_up(PortId(port as u16), is_up);
-        self.environment.steady_since = Time::NEVER;
-        self.environment.wakeups.set(port, now);
+        let SwitchEnvironment { llr, wires, steady_since, wakeups, .. } = &mut self.environment;
+        if let (Some(Some(llr)), Some(wire)) = (llr.get_mut(port), wires[port]) {
+            llr.set_up(now, is_up, wire, network);
+        }
+        *steady_since = Time::NEVER;
+        wakeups.set(port, now);
+    }
+
+    /// Returns the link layer retry of each port; none if no port has it.
+    pub(super) fn llr(&self) -> impl Iterator<Item = &LlrPort> {
+        self.environment.llr.iter().flatten()
     }
 
     pub(super) fn number(&self) -> usize {
@@ -292,8 +339,14 @@ impl SwitchEnvironment {
     /// Forwards arrived frames and transmits where possible.
     #[inline]
     fn run<S: PortBitmap>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
-        let mut ports =
-            SimPorts { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
+        let mut ports = SimPorts {
+            now,
+            number: self.number,
+            network,
+            wires: &self.wires,
+            feedback: &mut self.feedback,
+            link_layer: PlainLinks,
+        };
         if let Some((to, frame)) = ports.network.poll(now) {
             let port = PortId(to.port);
             if ports.network.next_arrival() > now {
@@ -304,8 +357,14 @@ impl SwitchEnvironment {
             } else {
                 self.arrived.push((port, frame));
                 self.handle_several(pipeline, now, network);
-                ports =
-                    SimPorts { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
+                ports = SimPorts {
+                    now,
+                    number: self.number,
+                    network,
+                    wires: &self.wires,
+                    feedback: &mut self.feedback,
+                    link_layer: PlainLinks,
+                };
             }
         }
         let mut due = pipeline.take_pending_ports();
@@ -338,8 +397,14 @@ impl SwitchEnvironment {
             self.arrived.push((PortId(to.port), frame));
         }
         order_round_robin(&mut self.arrived, &mut self.turn, self.wires.len());
-        let mut ports =
-            SimPorts { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
+        let mut ports = SimPorts {
+            now,
+            number: self.number,
+            network,
+            wires: &self.wires,
+            feedback: &mut self.feedback,
+            link_layer: PlainLinks,
+        };
         for (port, frame) in self.arrived.drain(..) {
             pipeline.handle(now, port, frame, false, &mut ports);
         }
@@ -351,15 +416,28 @@ const LEARNED_MAX: usize = 2_048;
 
 impl SimHost {
     /// Creates host `number` of a scenario; `measures` enables τ.
-    pub(super) fn new(number: usize, place: PortRef, host: Host, wire: u32, measures: bool) -> SimHost {
-        let feedback = measures.then(Box::default);
+    pub(super) fn new(
+        number: usize,
+        place: PortRef,
+        host: Host,
+        wire: u32,
+        llr: Option<LlrPlan>,
+        measures: bool,
+    ) -> SimHost {
+        let options = HostOptions { feedback: measures.then(EndFeedback::default), llr: llr.map(LlrPort::new) };
+        let options = (measures || llr.is_some()).then(|| Box::new(options));
         let (number, own_wakeup, frames) = (number as u32, Time::ZERO, [0; 2]);
-        SimHost { number, node: 0, place, host, wire, own_wakeup, frames, feedback, server: None }
+        SimHost { number, node: 0, place, host, wire, own_wakeup, frames, options, server: None }
     }
 
     /// Returns τ of flow control that the host sends, if measured.
     pub(super) fn feedback(&self) -> Option<FeedbackStats> {
-        self.feedback.as_ref().map(|feedback| feedback.stats())
+        Some(self.options.as_ref()?.feedback.as_ref()?.stats())
+    }
+
+    /// Returns the link layer retry of the host's link.
+    pub(super) fn llr(&self) -> Option<&LlrPort> {
+        self.options.as_ref()?.llr.as_ref()
     }
 
     pub(super) fn number(&self) -> usize {
@@ -421,12 +499,11 @@ impl SimHost {
     /// Handles an arrived frame.
     #[inline]
     pub(super) fn handle(&mut self, now: Time, mut frame: Frame, network: &mut Network) {
-        self.frames[1] += 1;
-        if let Some(feedback) = &mut self.feedback
-            && frame.is_flow_control()
-        {
-            feedback.handle(now, &frame, network.wire(self.wire).sent_until());
+        if let Some(options) = &mut self.options {
+            let Some(for_host) = options.receive(now, frame, self.wire, network) else { return };
+            frame = for_host;
         }
+        self.frames[1] += 1;
         self.host.handle(now, frame.content());
         network.frame_pool.recycle(frame);
     }
@@ -434,20 +511,14 @@ impl SimHost {
     /// Sends where possible; returns the next wake-up time without arrivals.
     #[inline]
     pub(super) fn send(&mut self, now: Time, network: &mut Network) -> Time {
+        if self.options.is_some() {
+            return self.send_slowly(now, network);
+        }
         let mut in_vain = 0;
         loop {
             while let Some(frame) = self.host.poll(now) {
                 self.frames[0] += 1;
-                let mut frame = network.frame_pool.allocate(frame);
-                if let Some(feedback) = &mut self.feedback
-                    && frame.is_flow_control()
-                {
-                    let before = network.wire(self.wire).sent_until();
-                    frame.set_port(network.wire(self.wire).destination().port);
-                    network.send(now, self.wire, frame, MessageOrigin::Host, self.place);
-                    feedback.record_sent(before, network.wire(self.wire).sent_until());
-                    continue;
-                }
+                let frame = network.frame_pool.allocate(frame);
                 network.send(now, self.wire, frame, MessageOrigin::Host, self.place);
             }
             let next = self.host.next_wakeup(now);
@@ -472,8 +543,9 @@ impl SimHost {
     }
 
     /// Sets the host's link up or down.
-    pub(super) fn set_link_up(&mut self, now: Time, is_up: bool) {
+    pub(super) fn set_link_up(&mut self, now: Time, is_up: bool, network: &mut Network) {
         self.host.set_link_up(now, is_up);
+        self.set_llr_up(now, is_up, network);
         if let Some(place) = &mut self.server {
             place.is_up = is_up;
         }
@@ -490,7 +562,7 @@ impl SimHost {
     }
 }
 
-impl PacketAllocator<Frame> for SimPorts<'_> {
+impl<L> PacketAllocator<Frame> for SimPorts<'_, L> {
     fn copy(&mut self, packet: &Frame) -> Option<Frame> {
         Some(packet.clone())
     }
@@ -521,35 +593,26 @@ impl PacketAllocator<Frame> for SimPorts<'_> {
     }
 }
 
-impl PortOutput<Frame> for SimPorts<'_> {
+impl<L: LinkLayer> PortOutput<Frame> for SimPorts<'_, L> {
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
-        let sent = burst.len();
-        burst.drain(..).for_each(|frame| self.send_measured(port, frame));
+        let mut sent = 0;
+        while let Some(frame) = burst.pop_at(0) {
+            if let Err(frame) = self.send_measured(port, frame) {
+                burst.insert(0, frame);
+                break;
+            }
+            sent += 1;
+        }
         sent
     }
 
     #[inline(always)]
     fn transmit_one(&mut self, port: PortId, frame: Frame) -> Result<(), Frame> {
-        self.send(port, frame);
-        Ok(())
+        self.send(port, frame)
     }
 }
 
-impl SimPorts<'_> {
-    /// Sends a frame, and records it for τ if it is flow control.
-    #[inline(never)]
-    fn send_measured(&mut self, port: PortId, mut frame: Frame) {
-        let Some(wire) = self.wires[port.index()].filter(|_| self.feedback.is_some() && frame.is_flow_control()) else {
-            return self.send(port, frame);
-        };
-        let before = self.network.wire(wire).sent_until();
-        frame.set_port(self.network.wire(wire).destination().port);
-        self.send(port, frame);
-        if let Some(feedback) = self.feedback {
-            feedback[port.index()].record_sent(before, self.network.wire(wire).sent_until());
-        }
-    }
-
+impl<L> SimPorts<'_, L> {
     /// Records a handled flow-control frame for τ.
     #[cold]
     fn record_handled(&mut self, frame: &Frame) {
@@ -558,13 +621,30 @@ impl SimPorts<'_> {
             feedback[port].handle(self.now, frame, self.network.wire(wire).sent_until());
         }
     }
+}
+
+impl<L: LinkLayer> SimPorts<'_, L> {
+    /// Sends a frame, and records it for τ if it is flow control.
+    #[inline(never)]
+    fn send_measured(&mut self, port: PortId, mut frame: Frame) -> Result<(), Frame> {
+        let Some(wire) = self.wires[port.index()].filter(|_| self.feedback.is_some() && frame.is_flow_control()) else {
+            return self.send(port, frame);
+        };
+        let before = self.network.wire(wire).sent_until();
+        frame.set_port(self.network.wire(wire).destination().port);
+        self.send(port, frame)?;
+        if let Some(feedback) = self.feedback {
+            feedback[port.index()].record_sent(before, self.network.wire(wire).sent_until());
+        }
+        Ok(())
+    }
 
     #[inline(always)]
-    fn send(&mut self, port: PortId, frame: Frame) {
+    fn send(&mut self, port: PortId, frame: Frame) -> Result<(), Frame> {
         // Flow control to a port without a link is discarded.
-        let Some(wire) = self.wires[port.index()] else { return };
+        let Some(wire) = self.wires[port.index()] else { return Ok(()) };
         let place = PortRef { switch: self.number, port: port.index() };
-        self.network.send(self.now, wire, frame, MessageOrigin::Port, place);
+        self.link_layer.send(self.now, wire, frame, place, self.network)
     }
 }
 

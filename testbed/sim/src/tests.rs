@@ -8,6 +8,7 @@ mod go_back_n;
 mod graph;
 mod host_ports;
 mod links;
+mod llr;
 mod net;
 mod queueing;
 mod slow_receiver;
@@ -43,6 +44,7 @@ fn host(n: usize) -> HostPlan {
         port: n,
         link_delay: DELAYS[n],
         faults,
+        llr: None,
         nic,
         device: None,
         first_port: None,

@@ -1,10 +1,11 @@
 //! One direction of a link in virtual time: transmission and propagation.
 
 use std::collections::VecDeque;
+use std::iter::Sum;
 use std::sync::Arc;
 
 use prefetch_index::prefetch_index;
-use weir_scenario::link::{FaultCounters, FaultPlan, Faults, LinkFrame};
+use weir_scenario::link::{FaultCounters, FaultPlan, Faults, LinkFrame, LlrPlan};
 use weir_switch_core::Packet;
 use weir_units::{Bytes, SerialisationDelay, Span, Time};
 
@@ -59,6 +60,8 @@ pub(super) struct WireParameters {
     pub(super) delay: Span,
     /// DSCPs of lossless classes, one bit each.
     pub(super) lossless_dscp_set: u64,
+    /// Whether the link has link layer retry.
+    pub(super) has_llr: bool,
 }
 
 #[cfg(not(debug_assertions))]
@@ -214,7 +217,19 @@ impl Wire {
     /// changed, which is rare: usually earlier frames are in flight.
     #[inline]
     pub(super) fn send(&mut self, now: Time, frame: Frame) -> Option<Time> {
-        let leaves = self.free_at.max(now) + self.parameters.time_for(frame.frame_bytes());
+        let takes = self.parameters.time_for(frame.frame_bytes());
+        self.put(now, takes, frame)
+    }
+
+    /// Puts a message of link layer retry on the wire, as [`Wire::send`] does.
+    pub(super) fn send_llr_message(&mut self, now: Time, frame: Frame) -> Option<Time> {
+        let takes = self.parameters.rate.time_for(LlrPlan::MESSAGE_BYTES);
+        self.put(now, takes, frame)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, now: Time, takes: Span, frame: Frame) -> Option<Time> {
+        let leaves = self.free_at.max(now) + takes;
         self.free_at = leaves;
         #[cfg(debug_assertions)]
         {
@@ -233,7 +248,16 @@ impl Wire {
                 frames.push_back((arrives, frame));
                 is_first.then_some(arrives)
             }
-            InFlight::Faulty(faulty) => faulty.send_and_look(leaves, frame),
+            InFlight::Faulty(faulty) => {
+                #[cfg(debug_assertions)]
+                let corrupted = faulty.faults.counters().corrupted;
+                let first = faulty.send_and_look(leaves, frame, self.parameters.has_llr);
+                #[cfg(debug_assertions)]
+                if self.parameters.has_llr {
+                    self.not_taken += (faulty.faults.counters().corrupted - corrupted) as i64;
+                }
+                first
+            }
         };
         self.audit();
         first
@@ -247,14 +271,35 @@ impl Wire {
         None
     }
 
-    /// Returns the shortest time from sending this many bytes on the wire to their arrival.
+    /// Returns the shortest time from sending this many bytes on the wire, or more, to their arrival.
     pub(super) fn lookahead(&self, wire: Bytes) -> Span {
+        let wire = if self.parameters.has_llr { wire.min(LlrPlan::MESSAGE_BYTES) } else { wire };
         self.parameters.delay + self.parameters.rate.time_for(wire)
     }
 
     /// Returns the length without FCS, modulo 2^32, of a frame with this many bytes on the wire.
     pub(super) fn frame_bytes(&self, wire: Bytes) -> u32 {
         (wire.get() as u32).wrapping_sub(self.parameters.overhead.get() as u32)
+    }
+
+    /// Returns the instant from which the wire is free.
+    pub(super) fn free_at(&self) -> Time {
+        self.free_at
+    }
+
+    /// Returns the time that these bytes take, without overhead.
+    pub(super) fn time_for_bytes(&self, bytes: Bytes) -> Span {
+        self.parameters.rate.time_for(bytes)
+    }
+
+    /// Whether the link has link layer retry, which recovers lost frames.
+    pub(super) fn has_llr(&self) -> bool {
+        self.parameters.has_llr
+    }
+
+    /// Returns a lost frame's count.
+    pub(super) fn lost(&self, frame: &Frame) -> LostFrames {
+        self.parameters.lost(frame)
     }
 
     /// Calls `each` with every arrival time up to `limit`; returns the next known one after it. Precondition: no frame
@@ -384,6 +429,15 @@ impl LostFrames {
     }
 }
 
+impl Sum for LostFrames {
+    fn sum<I: Iterator<Item = LostFrames>>(frames: I) -> LostFrames {
+        frames.fold(LostFrames::default(), |mut sum, more| {
+            sum += more;
+            sum
+        })
+    }
+}
+
 impl std::ops::AddAssign for LostFrames {
     fn add_assign(&mut self, more: LostFrames) {
         self.lossless = self.lossless.saturating_add(more.lossless);
@@ -416,9 +470,14 @@ impl FaultyInFlight {
     /// Sends a frame; returns the first arrival time if it changed.
     #[cold]
     #[inline(never)]
-    fn send_and_look(&mut self, leaves: Time, frame: Frame) -> Option<Time> {
+    fn send_and_look(&mut self, leaves: Time, frame: Frame, has_llr: bool) -> Option<Time> {
         let before = self.next_wakeup();
+        let corrupted = self.faults.counters().corrupted;
         self.send(leaves, frame);
+        // Link layer retry learns of a bad FCS.
+        if has_llr && self.faults.counters().corrupted > corrupted {
+            self.frames.push_back((leaves + self.delay, Frame::bad_fcs()));
+        }
         let after = self.next_wakeup();
         (after != before).then_some(after)
     }
@@ -427,7 +486,7 @@ impl FaultyInFlight {
     fn send(&mut self, leaves: Time, frame: Frame) {
         self.release_until(leaves);
         let FaultyInFlight { faults, delay, frames } = self;
-        let is_chosen = faults.plan().frames.includes(&frame);
+        let is_chosen = faults.plan().frames.includes(&frame) && !frame.is_below_mac();
         let arrives = leaves + *delay;
         faults.handle(
             leaves,

@@ -26,11 +26,11 @@ pub(super) fn build_wires(scenario: &Scenario) -> Result<(Box<[Wire]>, WireMap),
     let mut kinds: Vec<Arc<WireParameters>> = Vec::new();
     let classifier = |config: &SwitchConfig| Classifier::new(config.class_maps());
     let classifiers: Vec<Classifier> = scenario.switches.iter().map(classifier).collect();
-    let mut kind = |rate: BitRate, delay: Span, place: PortRef| {
+    let mut kind = |rate: BitRate, delay: Span, has_llr: bool, place: PortRef| {
         let rate = SerialisationDelay::timed(rate, scenario.frame_times);
         let lossless = scenario.switches[place.switch].classes.lossless;
         let lossless_dscp_set = lossless_dscp_set(&classifiers[place.switch], lossless, PortId(place.port as u16));
-        let kind = WireParameters { rate, overhead: scenario.link_overhead, delay, lossless_dscp_set };
+        let kind = WireParameters { rate, overhead: scenario.link_overhead, delay, lossless_dscp_set, has_llr };
         let known = kinds.iter().find(|known| ***known == kind).cloned();
         known.unwrap_or_else(|| {
             kinds.push(Arc::new(kind));
@@ -52,15 +52,18 @@ pub(super) fn build_wires(scenario: &Scenario) -> Result<(Box<[Wire]>, WireMap),
         let [to_host, to_switch] = plan.faults;
         map.ports[place.switch][place.port] = Some(wires.len() as u32);
         let node = (scenario.switches.len() + n) as u32;
-        wires.push(Wire::new(kind(rate(place)?, plan.link_delay, place), to_host, NodePort { node, port: 0 }));
+        let has_llr = plan.llr.is_some();
+        let kinds = [rate(place)?, plan.nic.rate].map(|rate| kind(rate, plan.link_delay, has_llr, place));
+        let [from_switch, from_host] = kinds;
+        wires.push(Wire::new(from_switch, to_host, NodePort { node, port: 0 }));
         map.hosts.push(wires.len() as u32);
-        wires.push(Wire::new(kind(plan.nic.rate, plan.link_delay, place), to_switch, node_port(place)));
+        wires.push(Wire::new(from_host, to_switch, node_port(place)));
     }
     for plan in &scenario.links {
         for (from, to, faults) in [(0, 1, plan.faults[0]), (1, 0, plan.faults[1])] {
             let (from, to) = (plan.ends[from], plan.ends[to]);
             map.ports[from.switch][from.port] = Some(wires.len() as u32);
-            wires.push(Wire::new(kind(rate(from)?, plan.delay, from), faults, node_port(to)));
+            wires.push(Wire::new(kind(rate(from)?, plan.delay, plan.llr.is_some(), from), faults, node_port(to)));
         }
     }
     let mut numbered: Vec<(u32, Wire)> = (0..).zip(wires).collect();

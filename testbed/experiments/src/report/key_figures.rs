@@ -64,6 +64,14 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     row("lossless frames lost to outages, drops included", &|run| {
         Some(count(run.summary.outages.as_ref()?.lossless_frames_lost))
     });
+    if runs.iter().any(|run| run.summary.llr.is_some()) {
+        row("replays by links", &|run| Some(count(run.summary.llr.as_ref()?.replays)));
+        row("frames replayed by links", &|run| Some(count(run.summary.llr.as_ref()?.replayed_frames)));
+        row("frames given up by links", &|run| Some(count(run.summary.llr.as_ref()?.frames_given_up)));
+        row("wait for replay buffers, all ports added up, ms", &|run| {
+            Some(milli(run.summary.llr.as_ref()?.buffer_full_ns))
+        });
+    }
     row("all frames dropped or lost", &|run| {
         let frames = run.summary.frames.as_ref()?;
         let taken = frames.faults_lost + frames.faults_corrupted + frames.lost_link_down;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use weir_results::run_dir::{LinkDirectionSummary, PortSummary, PortWindow, Summary};
+use weir_results::run_dir::{LinkDirectionSummary, LlrSummary, PortSummary, PortWindow, Summary};
 use weir_scenario::file::Expectation;
 use weir_units::Span;
 
@@ -253,6 +253,13 @@ fn comparison(ended: &[CompletedRun]) -> Table {
         row("lossless frames lost to outages, drops included", &|run| {
             run.summary.outages.as_ref().map_or("-".to_owned(), |of| count(of.lossless_frames_lost))
         });
+    }
+    if ended.iter().any(|run| run.summary.llr.is_some()) {
+        let llr = |show: fn(&LlrSummary) -> u64| {
+            move |run: &CompletedRun| run.summary.llr.as_ref().map_or("-".to_owned(), |llr| count(show(llr)))
+        };
+        row("replays by links", &llr(|llr| llr.replays));
+        row("frames given up by links", &llr(|llr| llr.frames_given_up));
     }
     row("flow-control messages, highest mean share of a link, %", &|run| {
         percent(run.summary.ports.iter().map(|port| port.messages.share_ppm).max())

@@ -5,7 +5,7 @@ use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
     BinSummary, ClassSummary, ConnectionSummary, CriticalPathSummary, DeadlockSummary, Distribution, EgressUseSummary,
     FeedbackSummary, FlowControlSummary, FlowGauge, FlowSummary, FlowWindow, FrameSummary, GaugeFigures,
-    HostClassSummary, HostSummary, LinkDirectionSummary, LoadBalancingSummary, MessageTimes, OutageSummary,
+    HostClassSummary, HostSummary, LinkDirectionSummary, LlrSummary, LoadBalancingSummary, MessageTimes, OutageSummary,
     PathMessageSummary, PoolSummary, PortSummary, PortWindow, RealHostSummary, RepetitionSummary, Speed,
     StandstillSummary, Summary, SwitchSummary, ToolSummary, TrafficSummary, Window, XoffQueuesSummary,
 };
@@ -222,6 +222,7 @@ fn complete() -> Summary {
         }],
         frames: Some(FrameSummary { dropped: any(), ..FrameSummary::default() }),
         outages: Some(OutageSummary::default()),
+        llr: Some(LlrSummary::default()),
         flows: vec![FlowSummary {
             fct: Some(MessageTimes::default()),
             naks: any(),
@@ -285,6 +286,7 @@ mod tests {
             "switches.L0.off_queues.headroom_peak_p50_bytes",
             "egress_use.lossless_p99_bytes",
             "outages.lossless_frames_lost",
+            "llr.replays",
         ] {
             assert_eq!(check(good), Ok(()), "{good}");
         }

@@ -193,6 +193,7 @@ pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) ->
         load_balancing: scenario.reorders().then(|| load_balancing(reports, record, &ended.nics)),
         traffic: Vec::new(),
         frames: None,
+        llr: None,
         outages: None,
         flows: flows.collect(),
         ports: ports.collect(),

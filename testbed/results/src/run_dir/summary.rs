@@ -69,6 +69,9 @@ pub struct Summary {
     /// Frame conservation; in virtual time only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FrameSummary>,
+    /// Link layer retry, if a link has it; in virtual time only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llr: Option<LlrSummary>,
     /// Frames that outages took, if the scenario has any; in virtual time only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outages: Option<OutageSummary>,
@@ -292,8 +295,8 @@ pub struct Distribution {
 
 /// Frame conservation, flow-control frames included:
 ///
-/// `hosts_sent + control_sent + copied + duplicated = hosts_received + control_received + dropped + faults_lost + faults_corrupted +
-/// lost_link_down + held + on_links`.
+/// `hosts_sent + control_sent + copied + duplicated + llr_sent = hosts_received + control_received + dropped + faults_lost +
+/// faults_corrupted + lost_link_down + llr_taken + held + on_links`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameSummary {
@@ -318,6 +321,12 @@ pub struct FrameSummary {
     pub faults_corrupted: u64,
     /// Frames lost on links that went down.
     pub lost_link_down: u64,
+    /// Messages and replayed frames that link layer retry sent, and frames with a bad FCS that it saw.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub llr_sent: u64,
+    /// Messages, frames out of sequence and frames with a bad FCS that link layer retry took.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub llr_taken: u64,
     /// Frames in the switches at the end.
     pub held: u64,
     /// Frames in flight on links at the end.
@@ -337,6 +346,22 @@ pub struct OutageSummary {
     /// Frames that hosts sent by another port.
     #[serde(default)]
     pub failed_over_frames: u64,
+}
+
+/// Totals of link layer retry on all links.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LlrSummary {
+    /// Times that an end went back to the first frame without acknowledgement.
+    pub replays: u64,
+    /// Frames sent again.
+    pub replayed_frames: u64,
+    /// Bytes sent again, without FCS.
+    pub replayed_bytes: u64,
+    /// Frames given up after replays without progress, or as their link went down.
+    pub frames_given_up: u64,
+    /// Time for which ports waited for room in replay buffers, summed.
+    pub buffer_full_ns: u64,
 }
 
 /// Prefix of the failure of an interrupted run.
@@ -418,9 +443,15 @@ impl FrameSummary {
     pub fn sides(&self) -> [u64; 2] {
         let dropped: u64 = self.dropped.values().sum();
         let taken = self.faults_lost + self.faults_corrupted + self.lost_link_down;
-        let departed = self.hosts_received + self.control_received + dropped + taken;
-        [self.hosts_sent + self.control_sent + self.copied + self.duplicated, departed + self.held + self.on_links]
+        let departed = self.hosts_received + self.control_received + dropped + taken + self.llr_taken;
+        let entered = self.hosts_sent + self.control_sent + self.copied + self.duplicated + self.llr_sent;
+        [entered, departed + self.held + self.on_links]
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Returns the rate in bits a second, rounded down; 0 over an empty span.

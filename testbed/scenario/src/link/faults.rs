@@ -42,6 +42,8 @@ pub enum ChosenFrames {
     Control,
     /// All other frames.
     Data,
+    /// All frames.
+    All,
     /// IPv4 frames with this DSCP.
     DataWith(Dscp),
 }
@@ -114,6 +116,7 @@ impl ChosenFrames {
         match self {
             ChosenFrames::Control => frame.is_control(),
             ChosenFrames::Data => !frame.is_control(),
+            ChosenFrames::All => true,
             ChosenFrames::DataWith(dscp) => frame.dscp() == Some(dscp.get()),
         }
     }

@@ -15,6 +15,7 @@ mod host_backend;
 mod host_names;
 mod keys;
 mod kinds;
+mod llr;
 mod message_cache;
 mod messages;
 mod nic;

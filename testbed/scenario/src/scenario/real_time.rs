@@ -30,6 +30,11 @@ impl Scenario {
             Some(format!("host {} has several ports, which takes virtual time", self.hosts[port.first_port?].name))
         };
         let of_outages = || self.outages.first().map(|_| "its links are cut in virtual time only".to_owned());
+        let of_llr = || {
+            let has_llr =
+                self.links.iter().any(|link| link.llr.is_some()) || self.hosts.iter().any(|host| host.llr.is_some());
+            has_llr.then(|| "its links send lost frames again (`llr`), which takes virtual time".to_owned())
+        };
         let of_frames = || {
             let is_real = |host: &HostPlan| host.nic.sizes == FrameSizes::rocev2(host.nic.sizes.payload_max);
             let is_made_up = self.link_overhead != LINK_OVERHEAD || !self.hosts.iter().all(is_real);
@@ -97,6 +102,7 @@ impl Scenario {
             .or_else(of_hosts)
             .or_else(of_routes)
             .or_else(of_outages)
+            .or_else(of_llr)
             .or_else(of_frames)
             .or_else(of_times)
             .or_else(of_buffers)

@@ -5,7 +5,7 @@ use weir_nic::host::Transport;
 use weir_results::deadlock::Deadlock;
 use weir_results::measure::MessageMeasures;
 use weir_results::record::{interrupted, lost_lossless};
-use weir_results::run_dir::OutageSummary;
+use weir_results::run_dir::{LlrSummary, OutageSummary};
 use weir_scenario::Scenario;
 use weir_scenario::file::Expectation;
 use weir_switch_core::Report;
@@ -13,6 +13,7 @@ use weir_switch_core::counters::DropReason;
 use weir_units::{Bytes, Class, Span, Time};
 
 use crate::Sim;
+use crate::llr_port::LlrPort;
 
 /// Factor on the longest wait of the scenario, in the drain time.
 const WAITS: u64 = 10;
@@ -92,11 +93,11 @@ pub(super) fn failures(
 
 /// Returns the frames that outages took.
 pub(super) fn outages(scenario: &Scenario, sim: &Sim, reports: &[Report]) -> OutageSummary {
-    let on_links = sim.lossless_lost_link_down();
+    let on_links = sim.lost_for_good();
     let mut outages = OutageSummary {
         reroutes: scenario.routing_delay.is_some(),
-        lossless_frames_lost: on_links,
-        other_frames_lost: sim.lost_link_down() - on_links,
+        lossless_frames_lost: on_links.lossless.into(),
+        other_frames_lost: on_links.others.into(),
         failed_over_frames: sim.failed_over(),
     };
     for (config, report) in scenario.switches.iter().zip(reports) {
@@ -110,6 +111,25 @@ pub(super) fn outages(scenario: &Scenario, sim: &Sim, reports: &[Report]) -> Out
         }
     }
     outages
+}
+
+/// Returns the totals of link layer retry on all links; `None` if no link has it.
+pub(super) fn llr(sim: &Sim) -> Option<LlrSummary> {
+    let all = sim.llr_ports().map(LlrPort::counters);
+    all.map(|counters| LlrSummary {
+        replays: counters.replays,
+        replayed_frames: counters.replayed_frames,
+        replayed_bytes: counters.replayed_bytes,
+        frames_given_up: counters.given_up,
+        buffer_full_ns: counters.full_for.as_nanos(),
+    })
+    .reduce(|sum, port| LlrSummary {
+        replays: sum.replays + port.replays,
+        replayed_frames: sum.replayed_frames + port.replayed_frames,
+        replayed_bytes: sum.replayed_bytes + port.replayed_bytes,
+        frames_given_up: sum.frames_given_up + port.frames_given_up,
+        buffer_full_ns: sum.buffer_full_ns + port.buffer_full_ns,
+    })
 }
 
 /// Describes the remaining work of a run that did not drain.

@@ -60,6 +60,7 @@ fn scenario(fabric: &Fabric, settings: &str) -> Scenario {
             first_port: None,
             link_delay: host.delay,
             faults: Default::default(),
+            llr: None,
             nic,
             device: None,
         }
@@ -67,7 +68,9 @@ fn scenario(fabric: &Fabric, settings: &str) -> Scenario {
     let hosts = hosts.collect();
     let links = fabric.links.iter();
     Scenario {
-        links: links.map(|link| LinkPlan { ends: link.ends, delay: link.delay, faults: Default::default() }).collect(),
+        links: links
+            .map(|link| LinkPlan { ends: link.ends, delay: link.delay, faults: Default::default(), llr: None })
+            .collect(),
         routes: Some(Arc::new(Routes::shortest(fabric).unwrap())),
         ..Scenario::new("by hand", "dt", switches, hosts)
     }

@@ -21,7 +21,7 @@ const SOURCES: [&str; 8] = [
 ];
 
 /// Headings of the page, and the types whose keys are below them.
-const OF_TYPES: [(&str, &str); 41] = [
+const OF_TYPES: [(&str, &str); 42] = [
     ("The whole run", "Summary"),
     ("`deadlock`", "DeadlockSummary"),
     ("`standstill`", "StandstillSummary"),
@@ -35,6 +35,7 @@ const OF_TYPES: [(&str, &str); 41] = [
     ("Distributions", "Distribution"),
     ("`frames`", "FrameSummary"),
     ("`outages`", "OutageSummary"),
+    ("`llr`", "LlrSummary"),
     ("`flows`", "FlowSummary"),
     ("`flows.fct`", "MessageTimes"),
     ("`flows.gauges`", "FlowGauge"),

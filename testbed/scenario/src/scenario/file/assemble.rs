@@ -9,12 +9,13 @@ use weir_nic::host::{CongestionControlChoice, FlowConfig, FrameSizes, HostConfig
 use weir_nic::parameters::Network;
 use weir_nic::tcp::AckPoint;
 use weir_switch_core::flow_control::{self, port_flow_control};
-use weir_units::{Class, Span};
+use weir_units::{BitRate, Bytes, Class, Span};
 use weir_wire::rocev2::{Dscp, QueuePair};
 
 use super::build::Build;
 use super::compose::mac_of_host;
 use super::control::ControlChoice;
+use super::llr::LlrLink;
 use super::nic::TransportConfig;
 use super::notes;
 use super::plan::{RunContext, ScenarioPlan};
@@ -25,6 +26,7 @@ use super::switches::Switches;
 use super::topology::HostPart;
 use super::traffic::FlowPart;
 use super::workloads::WorkloadKind;
+use crate::link::LlrPlan;
 use crate::scenario::{
     CapturePlan, FlowPlan, HostPlan, HostPorts, LinkPlan, RealPlan, RealPorts, Scenario, TrafficPlan, TrafficSource,
 };
@@ -138,15 +140,26 @@ impl<'p> Build<'p> {
         // Violated theorems are reported with the switch.
         let flow_control = port_flow_control(config, place.port, rate).ok()?.for_host();
         let class_of_dscp = config.class_map(place.port).dscp;
-        let is_emulated = host.device.is_none();
+        let link_delay = if host.device.is_none() { port.delay } else { Span::ZERO };
+        let llr = self.llr(host.has_llr, place.switch, [Some(rate); 2], link_delay);
+        if let Some(Err(least)) = llr
+            && number == 0
+        {
+            let message = format!("a replay buffer holds the longest frame, {least}");
+            let help =
+                format!("write outstanding_bytes = \"{}B\" or more, or a smaller `mtu` in [switch]", least.get());
+            self.refuse("llr.outstanding_bytes", message, help, diagnostics);
+            return None;
+        }
         Some(HostPlan {
             name: host.name.clone(),
             switch: place.switch,
             port: place.port,
             first_port: host.first_port,
             device: host.device.clone(),
-            link_delay: if is_emulated { port.delay } else { Span::ZERO },
+            link_delay,
             faults: host.faults,
+            llr: llr.and_then(Result::ok),
             nic: HostConfig {
                 mac: mac_of_host(number),
                 // 10.0.0.1 and on.
@@ -167,6 +180,20 @@ impl<'p> Build<'p> {
                 receive: None,
             },
         })
+    }
+
+    /// Returns the link layer retry of a link at a switch, or the least replay buffer; `None` without it.
+    fn llr(
+        &self,
+        has_llr: bool,
+        switch: usize,
+        rates: [Option<BitRate>; 2],
+        delay: Span,
+    ) -> Option<Result<LlrPlan, Bytes>> {
+        let [Some(one), Some(other)] = rates else { return None };
+        let frame_bytes_max = (self.config(switch).mtu.get() + ETHERNET_BYTES) as u32;
+        let link = LlrLink { rates: [one, other], delay, frame_bytes_max, overhead: self.plan.link_overhead };
+        has_llr.then(|| self.plan.llr.plan(link))
     }
 
     fn check_mtu(&self, host: &HostPart, config: &SwitchConfig, diagnostics: &mut RunDiagnostics) {
@@ -470,11 +497,10 @@ impl<'p> Build<'p> {
             let ends = link.ends.each_ref().map(|end| self.place(end));
             let delays = ends.map(|end| self.config(end.switch).ports[end.port].delay);
             let is_emulated = link.devices.is_none();
-            LinkPlan {
-                ends,
-                delay: if is_emulated { delays[0].max(delays[1]) } else { Span::ZERO },
-                faults: link.faults,
-            }
+            let delay = if is_emulated { delays[0].max(delays[1]) } else { Span::ZERO };
+            let rates = ends.map(|end| self.config(end.switch).ports[end.port].rate);
+            let llr = self.llr(link.has_llr, ends[0].switch, rates, delay);
+            LinkPlan { ends, delay, faults: link.faults, llr: llr.and_then(Result::ok) }
         });
         let draw = match &plan.draw {
             Some(ports) => ports.iter().map(|port| self.place(port)).collect(),

@@ -7,11 +7,12 @@ use weir_reader::settings::{ConfigTable, SourceSpan};
 use weir_reader::{Key, Problem, Table};
 use weir_units::{BitRate, Span};
 
-use super::keys::topology;
+use super::faults;
+use super::keys::{llr, topology};
 use super::nic::Nic;
 use super::reading::{refuse_foreign_keys, refuse_with_fix, require};
-use super::topology::{HostPart, LinkPart, PortName, SwitchPart, Topology};
-use crate::link::FaultPlan;
+use super::topology::{FaultDraw, HostPart, LinkPart, PortName, SwitchPart, Topology, seed_of};
+use crate::link::{ChosenFrames, FaultPlan};
 use crate::scenario::{PortRef, ServerPlan};
 use crate::topology::{
     Clos, Dumbbell, Fabric, FatTree, LeafSpine, LinkSpec, Rails, RailsUplinks, Ring, SingleSwitch, TopologyError,
@@ -58,14 +59,15 @@ const KINDS: [(&str, &[&str]); 7] = [
         ],
     ),
 ];
-const OF_ALL: &[&str] = &["kind", "rate", "delay", "failed", "failure_probability", "failure_seed"];
+const OF_ALL: &[&str] =
+    &["kind", "rate", "delay", "corruption", "llr", "failed", "failure_probability", "failure_seed"];
 
 /// Reads the fabric as if the file had listed its parts; `None` if it has errors.
-pub(super) fn read(root: &Table<'_>, nic: &Nic) -> Option<Topology> {
+pub(super) fn read(root: &Table<'_>, nic: &Nic, draw: FaultDraw) -> Option<Topology> {
     refuse_both(root);
     let table = root.table("topology", "topology");
     let fabric = fabric(&table)?;
-    Some(Topology { servers: servers(&table), ..parts(&table, &fabric, nic) })
+    Some(Topology { servers: servers(&table), ..parts(&table, &fabric, nic, draw) })
 }
 
 /// Builds the fabric of `[topology]`; `None` if it has errors.
@@ -336,8 +338,15 @@ fn fail_at_random(table: &Table<'_>, fabric: &mut Fabric) {
 }
 
 /// Converts the fabric to the parts that a file would list.
-fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
+fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic, draw: FaultDraw) -> Topology {
     let origin = SourceSpan::of_table(table);
+    let has_llr = table.get(&llr::HAS_LLR);
+    let corruption_ppm = faults::ppm(table, &topology::CORRUPTION).unwrap_or(0);
+    let faults = |link: usize| {
+        let seed = seed_of(draw.seed, link);
+        let plan = FaultPlan { frames: ChosenFrames::All, corruption_ppm, until: draw.end, ..FaultPlan::default() };
+        [seed, seed + 1].map(|seed| FaultPlan { seed, ..plan })
+    };
     let names = fabric.port_names();
     let port = |place: PortRef| PortName {
         switch: place.switch,
@@ -366,7 +375,8 @@ fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
         ends: link.ends.map(port),
         settings: settings(link.cable()),
         devices: None,
-        faults: [FaultPlan::default(); 2],
+        faults: faults(number),
+        has_llr,
         is_up: link.is_up,
         origin: origin.clone(),
     });
@@ -382,7 +392,8 @@ fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
         device: None,
         port_device: None,
         real: None,
-        faults: [FaultPlan::default(); 2],
+        faults: faults(fabric.links.len() + number),
+        has_llr,
         origin: origin.clone(),
     });
     Topology { switches: switches.collect(), links, hosts: hosts.collect(), servers: None, is_fabric: true }

@@ -100,6 +100,7 @@ fn frames(table: &Table<'_>) -> ChosenFrames {
     }
 }
 
-fn ppm(table: &Table<'_>, key: &Key<f64>) -> Option<u32> {
-    table.given(key).map(|share| ((share * 1e6).round() as u32).max(1))
+/// Reads a share, in millionths; at least one, if it is not 0.
+pub(super) fn ppm(table: &Table<'_>, key: &Key<f64>) -> Option<u32> {
+    table.given(key).map(|share| ((share * 1e6).round() as u32).max(u32::from(share > 0.0)))
 }

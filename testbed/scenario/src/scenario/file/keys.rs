@@ -13,7 +13,7 @@ use weir_units::{Alpha, BitRate, Bytes, SerialisationRounding, Span};
 use super::Expectation;
 use super::kinds::kinds;
 use super::reading::END_MAX;
-use crate::link::ChosenFrames;
+use crate::link::{ChosenFrames, LlrPlan};
 use crate::scenario::PerfTest;
 use crate::topology::Uplinks;
 
@@ -78,6 +78,7 @@ mod top_level {
     const SWITCHES: Key<()> = Key::other("switches", "tables", "Switches.");
     const LINKS: Key<()> = Key::other("links", "tables", "Links between switches.");
     const HOSTS: Key<()> = Key::other("hosts", "tables", "Hosts, each with its link.");
+    const LLR: Key<()> = Key::other("llr", "table", "Settings of all links with `llr = true`.");
     const NIC: Key<()> = Key::other("nic", "table", "Settings of all hosts' NICs.");
     const FLOWS: Key<()> = Key::other("flows", "tables", "Flows, each with its messages.");
     const WORKLOADS: Key<()> = Key::other("workloads", "tables", "Random or listed messages of many hosts.");
@@ -95,6 +96,7 @@ mod top_level {
         &SWITCHES,
         &LINKS,
         &HOSTS,
+        &LLR,
         &NIC,
         &FLOWS,
         &WORKLOADS,
@@ -282,6 +284,45 @@ mod common_port {
         .with_help("[Flow control](CONFIGURATION.md#portsflow_control), equal at both ends of a link.");
 }
 
+/// `[llr]`.
+pub(super) mod llr {
+    use super::*;
+
+    const TIMERS: RangeInclusive<Span> = Span::from_nanos(1)..=Span::from_millis(100);
+
+    pub(crate) const HAS_LLR: Key<bool> =
+        Key::boolean("llr", "Whether links [send lost frames again](SCENARIOS.md#llr).").or("false");
+    pub(crate) const OUTSTANDING_BYTES: Key<Bytes> = Key::size(
+        "outstanding_bytes",
+        Bytes::new(64)..=Bytes::mb(100),
+        "Replay buffer of a link's end: bytes without FCS that the peer has not acknowledged. A full one stops the sender.",
+    )
+    .or_else("what full rate takes");
+    pub(crate) const OUTSTANDING_FRAMES: Key<u32> = Key::<u32>::integer(
+        "outstanding_frames",
+        1..=LlrPlan::FRAMES_MAX,
+        "Most frames that the peer has not acknowledged.",
+    )
+    .or("32767");
+    pub(crate) const REPLAY_TIMER: Key<Span> =
+        Key::time("replay_timer", TIMERS, "Time without progress after which an end replays.")
+            .or_else("5 us, and what acknowledgements take");
+    pub(crate) const REPLAY_COUNT: Key<u32> = Key::<u32>::integer(
+        "replay_count",
+        0..=255,
+        "Replays without progress, after which an end gives up its frames and starts anew.",
+    )
+    .or("3");
+    pub(crate) const PCS_LOST_TIMEOUT: Key<Span> = Key::time(
+        "pcs_lost_timeout",
+        Span::ZERO..=Span::from_secs(1),
+        "Length of an outage from which ports see their link down.",
+    )
+    .or_else("10 `replay_timer`");
+    pub(super) const KEYS: Keys =
+        &[&OUTSTANDING_BYTES, &OUTSTANDING_FRAMES, &REPLAY_TIMER, &REPLAY_COUNT, &PCS_LOST_TIMEOUT];
+}
+
 /// Keys of `[switch.port]` for one link or host.
 mod own_port {
     use super::*;
@@ -386,6 +427,9 @@ pub(super) mod topology {
     pub(crate) const NVLINK_DELAY: Key<Span> =
         delay("nvlink_delay", "`rails`: delay between two GPUs of a server, one way.")
             .or_else("required with `nvlink_rate`");
+    pub(crate) const CORRUPTION: Key<f64> =
+        Key::probability("corruption", "Share of frames that a link delivers with a bad FCS, flow control included.")
+            .or("0");
     const FAILED: Key<()> = Key::other(
         "failed",
         "list of pairs of switches",
@@ -430,6 +474,8 @@ pub(super) mod topology {
         &SPINE_DELAY,
         &NVLINK_RATE,
         &NVLINK_DELAY,
+        &CORRUPTION,
+        &llr::HAS_LLR,
         &FAILED,
         &FAILURE_PROBABILITY,
         &FAILURE_SEED,
@@ -473,6 +519,7 @@ pub(super) mod nodes {
         &own_port::PRIORITY,
         &DEVICES,
         &FAULTS,
+        &llr::HAS_LLR,
     ];
 
     const HOST_NAME: Key<()> = Key::other("name", "name", "Name of the host.").or_else("required");
@@ -519,6 +566,7 @@ pub(super) mod nodes {
         &PORT_DEVICE,
         &BACKEND,
         &FAULTS,
+        &llr::HAS_LLR,
     ];
 
     const BY: Key<()> = Key::other(
@@ -674,8 +722,8 @@ pub(super) mod faults {
             .or_else("required");
     pub(crate) const FRAMES: Key<ChosenFrames> = Key::choice(
         "frames",
-        &[("control", ChosenFrames::Control), ("data", ChosenFrames::Data)],
-        "Frames that are affected: flow control, or all others.",
+        &[("control", ChosenFrames::Control), ("data", ChosenFrames::Data), ("all", ChosenFrames::All)],
+        "Frames that are affected: flow control, all others, or both.",
     )
     .or("control");
     pub(crate) const DSCP: Key<u8> =
@@ -1098,6 +1146,7 @@ const FIXED: &[TableSchema] = &[
     TableSchema::array("outages", others::OUTAGE),
     TableSchema::array("slow_receivers", others::SLOW_RECEIVER),
     TableSchema::array("windows", others::WINDOW),
+    TableSchema::table("llr", llr::KEYS),
     TableSchema::table("capture", others::CAPTURE),
     TableSchema::array("runs", others::RUN),
     TableSchema::table("runs.switch.port", OF_PORT),

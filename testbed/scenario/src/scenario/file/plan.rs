@@ -15,11 +15,12 @@ use super::Expectation;
 use super::fabrics;
 use super::forwarding::StaticForwarding;
 use super::keys::{others, scenario as keys};
+use super::llr::LlrPart;
 use super::nic::{Nic, TransportConfig};
 use super::outages;
 use super::reading::{END_MAX, classes, instant, name, named, refuse_duplicates, require, time_range};
 use super::slow_receivers::{self, SlowReceivers};
-use super::topology::{PortName, Topology, port_named};
+use super::topology::{FaultDraw, PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
 use super::workloads::{self, WorkloadPart};
 use crate::scenario::{Outage, RealPorts, TrafficSource, WindowPlan};
@@ -53,6 +54,7 @@ pub(super) struct ScenarioPlan {
     /// Static MACs; `None` for ECMP.
     pub forwarding: Option<StaticForwarding>,
     pub outages: Vec<Outage>,
+    pub llr: LlrPart,
     pub slow_receivers: Vec<SlowReceivers>,
     pub seed: u64,
     pub ecmp_seed: u32,
@@ -116,7 +118,8 @@ impl ScenarioPlan {
         let nic = Nic::read(root);
         let folder = file.parent().unwrap_or(Path::new(""));
         let topology = match root.has("topology") {
-            true => fabrics::read(root, &nic).unwrap_or(Topology { is_fabric: true, ..Topology::default() }),
+            true => fabrics::read(root, &nic, FaultDraw { end, seed })
+                .unwrap_or(Topology { is_fabric: true, ..Topology::default() }),
             false => Topology::read(root, folder, &nic, end, seed),
         };
         let flows = traffic::read(root, &topology, &nic, end);
@@ -132,6 +135,7 @@ impl ScenarioPlan {
             messages: Arc::default(),
             forwarding: forwarding(root, &scenario, &topology, &flows),
             outages: outages::read(root, &topology, end),
+            llr: LlrPart::read(root),
             slow_receivers: slow_receivers::read(root, &topology, end),
             warm_up: instant(&scenario, "warm_up", Time::ZERO, end),
             link_overhead: scenario.get(&keys::LINK_OVERHEAD),

@@ -8,7 +8,7 @@ use weir_reader::settings::{ConfigTable, SourceSpan};
 use weir_reader::{Problem, Table, is_name};
 use weir_units::Time;
 
-use super::keys::{OF_DEVICE, OF_PORT, names as names_of};
+use super::keys::{OF_DEVICE, OF_PORT, llr, names as names_of};
 use super::nic::Nic;
 use super::reading::{name, position, refuse_duplicates, refuse_unnamed, require};
 use super::{faults, host_backend};
@@ -52,6 +52,7 @@ pub(super) struct LinkPart {
     /// Devices of both ports, if a real wire joins them.
     pub devices: Option<[ConfigTable; 2]>,
     pub faults: [FaultPlan; 2],
+    pub has_llr: bool,
     /// Whether the link is up when the scenario begins.
     pub is_up: bool,
     pub origin: Option<SourceSpan>,
@@ -75,6 +76,7 @@ pub(super) struct HostPart {
     /// Access to the host, if it is real.
     pub real: Option<RealHost>,
     pub faults: [FaultPlan; 2],
+    pub has_llr: bool,
     pub origin: Option<SourceSpan>,
 }
 
@@ -190,7 +192,7 @@ impl SwitchPart {
 }
 
 /// Seed of the faults of a link's first direction; the other direction has the next one.
-fn seed_of(scenario: u64, link: usize) -> u64 {
+pub(super) fn seed_of(scenario: u64, link: usize) -> u64 {
     (2 * link as u64 + 1).wrapping_add(scenario.wrapping_sub(1) << 32)
 }
 
@@ -235,10 +237,10 @@ fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
 
 /// Inputs of the random faults of links.
 #[derive(Clone, Copy)]
-struct FaultDraw {
+pub(super) struct FaultDraw {
     /// End of the scenario.
-    end: Time,
-    seed: u64,
+    pub end: Time,
+    pub seed: u64,
 }
 
 fn link(
@@ -280,6 +282,7 @@ fn link(
         settings: ConfigTable::from_table(table).take_keys(names_of(OF_PORT)).into(),
         devices: devices.and_then(|devices| devices.try_into().ok()),
         faults,
+        has_llr: table.get(&llr::HAS_LLR),
         is_up: true,
         origin: SourceSpan::of_table(table),
     })
@@ -346,6 +349,7 @@ fn host(
         port_device: port_device.map(|(_, settings)| settings),
         real,
         faults,
+        has_llr: table.get(&llr::HAS_LLR),
         origin: SourceSpan::of_table(table),
     })
 }

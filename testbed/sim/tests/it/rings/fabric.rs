@@ -107,6 +107,7 @@ impl Fabric {
             ends: [0, 1].map(|end| PortRef { switch: joint.ends[end], port: self.port_of_link(n, end) }),
             delay: joint.delay,
             faults: joint.faults,
+            llr: None,
         });
         Scenario {
             links: links.collect(),
@@ -131,6 +132,7 @@ impl Fabric {
             first_port: None,
             link_delay: joint.delay,
             faults: joint.faults,
+            llr: None,
             nic,
             device: None,
         }

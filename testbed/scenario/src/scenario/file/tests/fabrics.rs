@@ -6,6 +6,7 @@ use weir_load_balancing::{FlowletConfig, PathSelectorChoice};
 use weir_nic::host::{LossRecovery, SelectiveConfig, Transport};
 
 use super::*;
+use crate::link::LlrPlan;
 use crate::scenario::{LinkRef, Outage};
 
 /// A fabric with PFC on class 3.
@@ -314,6 +315,36 @@ fn links_are_cut_by_the_names_of_their_ends() {
     let scenario = one(LEAF_SPINE, "[[outages]]\nlink = [\"S0\", \"L1\"]\nat = \"10us\"\n");
     let at = Time::from_nanos(10_000);
     assert_eq!(scenario.outages, [Outage { link: LinkRef::Between(2), at, until: Time::NEVER }]);
+}
+
+/// A link that retries goes down ten timers after it is cut, and not in shorter outages.
+#[test]
+fn links_that_retry() {
+    let outages = "[[outages]]\nlink = [\"S0\", \"L1\"]\nat = \"10us\"\nuntil = \"60us\"\n\
+                   [[outages]]\nlink = [\"S0\", \"L1\"]\nat = \"100us\"\nuntil = \"300us\"\n";
+    let retrying = format!("{LEAF_SPINE}llr = true\ncorruption = 0.001\n");
+    let scenario = one(&retrying, &format!("{outages}[llr]\nreplay_timer = \"6us\"\n"));
+    let link = LinkRef::Between(2);
+    let us = |us: u64| Time::from_nanos(1_000 * us);
+    assert_eq!(scenario.link_changes(), [(us(160), link, true), (us(300), link, false)]);
+    assert_eq!(one(LEAF_SPINE, outages).link_changes().len(), 4);
+    let llr = *scenario.llr(link).unwrap();
+    assert_eq!((llr.replay_count, llr.outstanding_frames), (3, LlrPlan::FRAMES_MAX));
+    let faults = scenario.links[0].faults;
+    assert_eq!((faults[0].corruption_ppm, faults[0].frames), (1_000, ChosenFrames::All));
+    assert_ne!(faults[0].seed, faults[1].seed);
+    let refused = |topology: &str, more: &str| {
+        let text =
+            format!("[scenario]\nend = \"1ms\"\n[switch.classes]\npreset = \"roce\"\n[topology]\n{topology}{more}");
+        parse(Path::new("llr.toml"), &text).unwrap_err().render(false)
+    };
+    let unused = refused(LEAF_SPINE, "[llr]\nreplay_count = 2\n");
+    assert!(unused.contains("no link has `llr`") && unused.contains("write llr = true in [topology]"), "{unused}");
+    let small = refused(&retrying, "[llr]\noutstanding_bytes = \"1KB\"\n");
+    assert!(small.contains("a replay buffer holds the longest frame"), "{small}");
+    let single = one("kind = \"single\"\nhosts = 2\nrate = \"10Gbps\"\ndelay = \"1us\"\nllr = true\n", "");
+    let why = single.needs_virtual_time().unwrap();
+    assert_eq!(why, "its links send lost frames again (`llr`), which takes virtual time");
 }
 
 #[test]
