@@ -28,7 +28,7 @@ struct FrameMetadata {
     /// Destination address, type-of-service byte (DSCP and ECN), and kind. For flow control, in place of the first two:
     /// the arrival time in ps that triggered it, plus 1; 0 if unknown.
     head: u64,
-    /// Flow hash, then length without FCS, then the number that link layer retry gives the frame. For flow control, in place of the
+    /// Flow hash, then the number that link layer retry gives the frame, then length without FCS. For flow control, in place of the
     /// hash: the receiving port.
     tail: u64,
 }
@@ -39,8 +39,8 @@ const TOS_SHIFT: u32 = 48;
 const KIND_SHIFT: u32 = 56;
 /// ECN field: both bits set for CE, none for not ECN-capable.
 const ECN: u64 = 0b11 << TOS_SHIFT;
-const LENGTH_SHIFT: u32 = 32;
-const NUMBER_SHIFT: u32 = 48;
+const NUMBER_SHIFT: u32 = 32;
+const LENGTH_SHIFT: u32 = 48;
 /// Kinds: flow control, data, data that collects telemetry, data that collects a digest, and unscheduled data; below the MAC, messages of
 /// link layer retry and frames with a bad FCS.
 // Constants rather than an enum, since the head is an integer.
@@ -124,7 +124,7 @@ impl Frame {
 
     /// Sets the number that link layer retry gives the frame on its next link.
     pub(super) fn set_number(&mut self, number: u16) {
-        self.metadata.tail = self.metadata.tail & ((1 << NUMBER_SHIFT) - 1) | u64::from(number) << NUMBER_SHIFT;
+        self.metadata.tail = self.metadata.tail & !(0xffff << NUMBER_SHIFT) | u64::from(number) << NUMBER_SHIFT;
     }
 
     pub(super) fn number(&self) -> u16 {
@@ -201,7 +201,7 @@ impl FrameMetadata {
     #[inline]
     fn frame_bytes(self) -> u32 {
         // Signed, for ordered sets.
-        i32::from((self.tail >> LENGTH_SHIFT) as i16) as u32
+        (self.tail as i64 >> LENGTH_SHIFT) as u32
     }
 
     #[inline]

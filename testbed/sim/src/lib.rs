@@ -95,7 +95,7 @@ use weir_nic::host::{Host, HostError};
 use weir_results::deadlock::{Links, SwitchState};
 use weir_results::feedback::FeedbackStats;
 use weir_results::run_dir::FrameSummary;
-use weir_scenario::link::FaultCounters;
+use weir_scenario::link::{FaultCounters, LlrPlan};
 use weir_scenario::topology::Routes;
 use weir_scenario::workload::Message;
 use weir_scenario::{LinkRef, PortRef, RepetitionTimes, Scenario, ScenarioError};
@@ -187,7 +187,7 @@ impl Sim {
         let switches = switches.map(|(number, (config, wires))| {
             let failed = |source| SimError::Switch { switch: config.name.clone(), source };
             let llr = llr_ports(scenario, number, config.ports.len());
-            SimSwitch::new(number, config, wires.clone().into(), llr, &routes, scenario).map_err(failed)
+            SimSwitch::new(number, config, wires.clone().into(), &llr, &routes, scenario).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
         let mut places = ServerPlace::for_scenario(scenario).into_iter();
@@ -561,19 +561,15 @@ impl Sim {
 }
 
 /// Returns the link layer retry of each port of a switch; none if no port has it.
-fn llr_ports(scenario: &Scenario, switch: usize, ports: usize) -> Box<[Option<LlrPort>]> {
-    let of_hosts = scenario.hosts.iter().filter_map(|host| Some((host.place(), host.llr?)));
-    let of_links = scenario
-        .links
-        .iter()
-        .filter_map(|link| Some((link.ends, link.llr?)))
-        .flat_map(|(ends, llr)| ends.map(|end| (end, llr)));
+fn llr_ports(scenario: &Scenario, switch: usize, ports: usize) -> Vec<Option<LlrPlan>> {
+    let of_hosts = scenario.hosts.iter().map(|host| (host.place(), host.llr));
+    let of_links = scenario.links.iter().flat_map(|link| link.ends.map(|end| (end, link.llr)));
     let mut all = Vec::new();
-    for (place, llr) in of_hosts.chain(of_links).filter(|(place, _)| place.switch == switch) {
-        all.resize_with(ports, || None);
-        all[place.port] = Some(LlrPort::new(llr));
+    for (place, llr) in of_hosts.chain(of_links).filter(|(place, llr)| place.switch == switch && llr.is_some()) {
+        all.resize(ports, None);
+        all[place.port] = llr;
     }
-    all.into()
+    all
 }
 
 /// Returns the routes that avoid the failed links of each of the scenario's [`reroutings`](Scenario::reroutings), from

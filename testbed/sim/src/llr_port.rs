@@ -82,14 +82,15 @@ impl LlrPort {
         }
     }
 
-    /// Whether a frame of the port may be sent on the wire `out`; if not, the port waits for it.
-    pub(super) fn is_open(&mut self, now: Time, out: u32, network: &Network) -> bool {
-        let is_open = self.is_down || self.sender.is_open() && network.wire(out).free_at() <= now;
-        if !is_open {
-            self.is_waiting = true;
-            self.sender.record_waiting(now);
-        }
-        is_open
+    /// Whether a frame of the port may be sent on the wire `out`.
+    pub(super) fn is_open(&self, now: Time, out: u32, network: &Network) -> bool {
+        self.is_down || self.sender.is_open() && network.wire(out).free_at() <= now
+    }
+
+    /// Records that a frame of the port waits.
+    pub(super) fn record_waiting(&mut self, now: Time) {
+        self.is_waiting = true;
+        self.sender.record_waiting(now);
     }
 
     /// Sends a frame of the port, which [is open](LlrPort::is_open). `origin` and `place` are those of [`Network::send`].
@@ -103,14 +104,14 @@ impl LlrPort {
     ) {
         if self.is_down {
             self.traffic.lost += network.wire(out).lost(&frame);
-            return network.send(now, out, frame, origin, place);
+            return network.send_slowly(now, out, frame, origin, place);
         }
         if frame.is_ordered_set() {
             return network.send(now, out, frame, origin, place);
         }
         let (copy, frame_bytes) = (network.frame_pool.copy(&frame), frame.frame_bytes());
         frame.set_number(self.sender.next_number());
-        network.send(now, out, frame, origin, place);
+        network.send_slowly(now, out, frame, origin, place);
         self.sender.send(network.wire(out).free_at(), copy, frame_bytes);
     }
 

@@ -72,6 +72,8 @@ impl RecordedEvent {
 struct WindowArrivals {
     /// Arrivals by time, then by port.
     due: Vec<ArrivalKey>,
+    /// Arrivals at a node that takes them by [`Network::poll_diverted`].
+    diverted: Vec<ArrivalKey>,
     /// Number of arrivals taken.
     taken: usize,
     /// Time of the next arrival, in the window or after it.
@@ -256,31 +258,42 @@ impl Network {
         self.put_on_wire(now, wire, frame);
     }
 
+    /// Puts a frame on a wire, as [`Network::send`] does.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn send_slowly(&mut self, now: Time, wire: u32, frame: Frame, origin: MessageOrigin, place: PortRef) {
+        self.send(now, wire, frame, origin, place);
+    }
+
     #[inline(always)]
     fn put_on_wire(&mut self, now: Time, wire: u32, frame: Frame) {
         self.hops += 1;
-        if let Some(arrives) = self.wires[wire as usize].send(now, frame) {
-            self.record_first(wire, arrives);
+        let on = &mut self.wires[wire as usize];
+        if let Some(arrives) = on.send(now, frame) {
+            match on.destination().node {
+                NodePort::REMOTE_NODE => self.mailbox.record_first_frame(wire),
+                node => self.wake(node as usize, arrives),
+            }
         }
     }
 
     /// Puts a message of link layer retry, or a frame that it sends again, on a wire; returns the instant at which its last byte leaves.
+    #[cold]
+    #[inline(never)]
     pub(super) fn send_below_mac(&mut self, now: Time, wire: u32, frame: Frame) -> Time {
-        let on = &mut self.wires[wire as usize];
-        let first = if frame.is_below_mac() { on.send_llr_message(now, frame) } else { on.send(now, frame) };
-        if let Some(arrives) = first {
-            self.record_first(wire, arrives);
+        if frame.is_below_mac() {
+            let on = &mut self.wires[wire as usize];
+            if let Some(arrives) = on.send_llr_message(now, frame) {
+                match on.destination().node {
+                    NodePort::REMOTE_NODE => self.mailbox.record_first_frame(wire),
+                    node => self.wake(node as usize, arrives),
+                }
+            }
+        } else {
+            self.put_on_wire(now, wire, frame);
+            self.hops -= 1;
         }
         self.wires[wire as usize].free_at()
-    }
-
-    /// Records that the first arrival time on a wire has changed.
-    #[inline(always)]
-    fn record_first(&mut self, wire: u32, arrives: Time) {
-        match self.wires[wire as usize].destination().node {
-            NodePort::REMOTE_NODE => self.mailbox.record_first_frame(wire),
-            node => self.wake(node as usize, arrives),
-        }
     }
 
     /// Puts flow control on a wire, and records it if enabled.
@@ -353,6 +366,23 @@ impl Network {
         self.arrivals.taken += 1;
         self.arrivals.update_next();
         let wire = &mut self.wires[self.arrivals.first_wire + arrival.wire()];
+        Some((wire.destination(), wire.take()))
+    }
+
+    /// Diverts the current node's arrivals from [`Network::poll`] to [`Network::poll_diverted`].
+    pub(super) fn divert_arrivals(&mut self) {
+        let WindowArrivals { due, diverted, .. } = &mut self.arrivals;
+        diverted.clear();
+        std::mem::swap(due, diverted);
+    }
+
+    /// Takes the next diverted frame that has arrived by `now`, with its node and port.
+    pub(super) fn poll_diverted(&mut self, now: Time) -> Option<(NodePort, Frame)> {
+        let WindowArrivals { diverted, taken, next, later, first_wire, .. } = &mut self.arrivals;
+        let arrival = *diverted.get(*taken).filter(|_| *next <= now)?;
+        *taken += 1;
+        *next = diverted.get(*taken).map_or(*later, |arrival| arrival.time());
+        let wire = &mut self.wires[*first_wire + arrival.wire()];
         Some((wire.destination(), wire.take()))
     }
 

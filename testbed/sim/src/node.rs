@@ -63,8 +63,8 @@ pub(super) struct SwitchEnvironment {
     number: usize,
     /// Number in the logical process.
     node: u32,
-    /// Wire that leaves each port, by number in the logical process; `None` without a link.
-    pub(super) wires: Box<[Option<u32>]>,
+    /// Wire that leaves each port, by number in the logical process; `None` without a link, or with link layer retry.
+    wires: Box<[Option<u32>]>,
     arrived: Vec<(PortId, Frame)>,
     /// Port that comes first among arrivals at the same instant.
     turn: usize,
@@ -72,10 +72,8 @@ pub(super) struct SwitchEnvironment {
     wakeups: EventQueue,
     /// Time of the next check of ports with an XOFF class; [`Time::NEVER`] if there is none.
     sweep_at: Time,
-    /// Feedback delay τ measured at each port; `None` unless enabled.
-    feedback: Option<Box<[EndFeedback]>>,
-    /// Link layer retry of each port; empty if no port has it.
-    llr: Box<[Option<LlrPort>]>,
+    /// State that few switches have.
+    options: Option<Box<SwitchOptions>>,
     /// Instant since which reports are the same; [`Time::NEVER`] if that is unknown.
     steady_since: Time,
 }
@@ -109,30 +107,21 @@ struct HostOptions {
     llr: Option<LlrPort>,
 }
 
-struct SimPorts<'s, L> {
+/// State of switches that few scenarios have.
+#[derive(Debug)]
+struct SwitchOptions {
+    /// Feedback delay τ measured at each port; `None` unless enabled.
+    feedback: Option<Box<[EndFeedback]>>,
+    /// Link layer retry of each port, with the wire that leaves it; empty if no port has it.
+    llr: Box<[Option<(u32, LlrPort)>]>,
+}
+
+struct SimPorts<'s> {
     now: Time,
     number: usize,
     network: &'s mut Network,
     wires: &'s [Option<u32>],
-    feedback: &'s mut Option<Box<[EndFeedback]>>,
-    link_layer: L,
-}
-
-/// Link layer of a switch's ports, above the wires.
-trait LinkLayer {
-    /// Sends a frame by a port, or returns it if the port does not accept it now.
-    fn send(&mut self, now: Time, wire: u32, frame: Frame, place: PortRef, network: &mut Network) -> Result<(), Frame>;
-}
-
-/// Link layer that puts frames on the wires.
-struct PlainLinks;
-
-impl LinkLayer for PlainLinks {
-    #[inline(always)]
-    fn send(&mut self, now: Time, wire: u32, frame: Frame, place: PortRef, network: &mut Network) -> Result<(), Frame> {
-        network.send(now, wire, frame, MessageOrigin::Port, place);
-        Ok(())
-    }
+    options: &'s mut Option<Box<SwitchOptions>>,
 }
 
 /// Interval at which XOFF queues are compared with thresholds. A departure anywhere moves thresholds, and an XOFF queue
@@ -145,8 +134,8 @@ impl SimSwitch {
     pub(super) fn new(
         number: usize,
         config: &SwitchConfig,
-        wires: Box<[Option<u32>]>,
-        llr: Box<[Option<LlrPort>]>,
+        mut wires: Box<[Option<u32>]>,
+        llr: &[Option<LlrPlan>],
         routes: &[&Routes],
         scenario: &Scenario,
     ) -> Result<SimSwitch, BuildError> {
@@ -186,6 +175,12 @@ impl SimSwitch {
         (0..ports).filter(|port| config.real_port(*port) == *port).for_each(|port| wakeups.set(port, Time::ZERO));
         let shared = match_pipeline!(&pipeline, pipeline => pipeline.shared());
         let feedback = shared.ports().iter().map(|port| EndFeedback::for_port(port.feedback())).collect();
+        let feedback = scenario.measures_feedback.then_some(feedback);
+        let llr = llr
+            .iter()
+            .zip(&mut wires)
+            .map(|(llr, wire)| Some((wire.take_if(|_| llr.is_some())?, LlrPort::new((*llr)?))));
+        let options = SwitchOptions { feedback, llr: llr.collect() };
         let environment = SwitchEnvironment {
             number,
             node: number as u32,
@@ -194,8 +189,7 @@ impl SimSwitch {
             turn: 0,
             wakeups,
             sweep_at: Time::NEVER,
-            feedback: scenario.measures_feedback.then_some(feedback),
-            llr,
+            options: (options.feedback.is_some() || !options.llr.is_empty()).then(|| Box::new(options)),
             steady_since: Time::NEVER,
         };
         Ok(SimSwitch { pipeline, environment })
@@ -211,18 +205,15 @@ impl SimSwitch {
     /// Runs up to and including `limit`, instant by instant, and calls `meanwhile` after each. Returns the number of
     /// instants.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, meanwhile: impl FnMut(&Network)) -> u64 {
-        if !self.environment.llr.is_empty() {
-            return match_pipeline!(&mut self.pipeline, pipeline => self.environment.run_until_with_llr(pipeline, limit, network));
-        }
         match_pipeline!(&mut self.pipeline, pipeline => self.environment.run_until(pipeline, limit, network, meanwhile))
     }
 
     /// Sets the link of a port up or down.
     pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool, network: &mut Network) {
         self.shared().set_link_up(PortId(port as u16), is_up);
-        let SwitchEnvironment { llr, wires, steady_since, wakeups, .. } = &mut self.environment;
-        if let (Some(Some(llr)), Some(wire)) = (llr.get_mut(port), wires[port]) {
-            llr.set_up(now, is_up, wire, network);
+        let SwitchEnvironment { options, steady_since, wakeups, .. } = &mut self.environment;
+        if let Some(Some((wire, llr))) = options.as_mut().and_then(|options| options.llr.get_mut(port)) {
+            llr.set_up(now, is_up, *wire, network);
         }
         *steady_since = Time::NEVER;
         wakeups.set(port, now);
@@ -230,7 +221,7 @@ impl SimSwitch {
 
     /// Returns the link layer retry of each port; none if no port has it.
     pub(super) fn llr(&self) -> impl Iterator<Item = &LlrPort> {
-        self.environment.llr.iter().flatten()
+        self.environment.options.iter().flat_map(|options| &options.llr).flatten().map(|(_, llr)| llr)
     }
 
     pub(super) fn number(&self) -> usize {
@@ -242,13 +233,21 @@ impl SimSwitch {
         self.environment.node = node;
     }
 
+    /// Renumbers the wires that leave the switch.
+    pub(super) fn renumber_wires(&mut self, number_of: impl Fn(u32) -> u32) {
+        let SwitchEnvironment { wires, options, .. } = &mut self.environment;
+        let with_llr = options.iter_mut().flat_map(|options| &mut options.llr).flatten().map(|(wire, _)| wire);
+        wires.iter_mut().flatten().chain(with_llr).for_each(|wire| *wire = number_of(*wire));
+    }
+
     pub(super) fn wire(&self, port: usize) -> Option<usize> {
-        self.environment.wires[port].map(|wire| wire as usize)
+        let with_llr = || Some(self.environment.options.as_ref()?.llr.get(port)?.as_ref()?.0);
+        self.environment.wires[port].or_else(with_llr).map(|wire| wire as usize)
     }
 
     /// Returns τ of flow control that a port sends, if measured.
     pub(super) fn feedback(&self, port: usize) -> Option<FeedbackStats> {
-        self.environment.feedback.as_ref().map(|feedback| feedback[port].stats())
+        Some(self.environment.options.as_ref()?.feedback.as_ref()?[port].stats())
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -321,6 +320,9 @@ impl SwitchEnvironment {
         mut meanwhile: impl FnMut(&Network),
     ) -> u64 {
         network.begin(self.node as usize, limit);
+        if self.has_llr() {
+            network.divert_arrivals();
+        }
         self.steady_since = Time::NEVER;
         let mut instants = 0;
         loop {
@@ -339,14 +341,7 @@ impl SwitchEnvironment {
     /// Forwards arrived frames and transmits where possible.
     #[inline]
     fn run<S: PortBitmap>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
-        let mut ports = SimPorts {
-            now,
-            number: self.number,
-            network,
-            wires: &self.wires,
-            feedback: &mut self.feedback,
-            link_layer: PlainLinks,
-        };
+        let mut ports = SimPorts { now, number: self.number, network, wires: &self.wires, options: &mut self.options };
         if let Some((to, frame)) = ports.network.poll(now) {
             let port = PortId(to.port);
             if ports.network.next_arrival() > now {
@@ -357,17 +352,16 @@ impl SwitchEnvironment {
             } else {
                 self.arrived.push((port, frame));
                 self.handle_several(pipeline, now, network);
-                ports = SimPorts {
-                    now,
-                    number: self.number,
-                    network,
-                    wires: &self.wires,
-                    feedback: &mut self.feedback,
-                    link_layer: PlainLinks,
-                };
+                ports = SimPorts { now, number: self.number, network, wires: &self.wires, options: &mut self.options };
             }
         }
-        let mut due = pipeline.take_pending_ports();
+        let mut due = S::EMPTY;
+        let has_options = ports.options.is_some();
+        if has_options {
+            due = self.receive_with_llr(pipeline, now, network);
+            ports = SimPorts { now, number: self.number, network, wires: &self.wires, options: &mut self.options };
+        }
+        due |= pipeline.take_pending_ports();
         if self.sweep_at <= now {
             due |= *pipeline.off_ports();
             self.sweep_at = Time::NEVER;
@@ -380,8 +374,15 @@ impl SwitchEnvironment {
             if due.is_empty() && !pipeline.has_pending_ports() {
                 break;
             }
+            if has_options {
+                ports.run_llr(due);
+            }
             for port in pipeline.run_ports(now, due, &mut ports) {
-                self.wakeups.set(port.index(), pipeline.next_wakeup_of(now, port));
+                let mut next = pipeline.next_wakeup_of(now, port);
+                if has_options {
+                    next = ports.wakeup_with_llr(port, next);
+                }
+                self.wakeups.set(port.index(), next);
             }
             due = S::EMPTY;
         }
@@ -397,14 +398,7 @@ impl SwitchEnvironment {
             self.arrived.push((PortId(to.port), frame));
         }
         order_round_robin(&mut self.arrived, &mut self.turn, self.wires.len());
-        let mut ports = SimPorts {
-            now,
-            number: self.number,
-            network,
-            wires: &self.wires,
-            feedback: &mut self.feedback,
-            link_layer: PlainLinks,
-        };
+        let mut ports = SimPorts { now, number: self.number, network, wires: &self.wires, options: &mut self.options };
         for (port, frame) in self.arrived.drain(..) {
             pipeline.handle(now, port, frame, false, &mut ports);
         }
@@ -511,17 +505,26 @@ impl SimHost {
     /// Sends where possible; returns the next wake-up time without arrivals.
     #[inline]
     pub(super) fn send(&mut self, now: Time, network: &mut Network) -> Time {
-        if self.options.is_some() {
-            return self.send_slowly(now, network);
+        let has_options = self.options.is_some();
+        if has_options {
+            self.run_llr(now, network);
         }
         let mut in_vain = 0;
         loop {
-            while let Some(frame) = self.host.poll(now) {
+            while (!has_options || self.is_link_open(now, network))
+                && let Some(frame) = self.host.poll(now)
+            {
                 self.frames[0] += 1;
                 let frame = network.frame_pool.allocate(frame);
-                network.send(now, self.wire, frame, MessageOrigin::Host, self.place);
+                match has_options {
+                    true => self.send_with_options(now, frame, network),
+                    false => network.send(now, self.wire, frame, MessageOrigin::Host, self.place),
+                }
             }
             let next = self.host.next_wakeup(now);
+            if has_options && let Some(at) = self.wakeup_with_llr(now, next, network) {
+                return at;
+            }
             if next > now {
                 return next;
             }
@@ -562,7 +565,7 @@ impl SimHost {
     }
 }
 
-impl<L> PacketAllocator<Frame> for SimPorts<'_, L> {
+impl PacketAllocator<Frame> for SimPorts<'_> {
     fn copy(&mut self, packet: &Frame) -> Option<Frame> {
         Some(packet.clone())
     }
@@ -577,7 +580,7 @@ impl<L> PacketAllocator<Frame> for SimPorts<'_, L> {
 
     #[inline]
     fn recycle(&mut self, frame: Frame) {
-        if self.feedback.is_some() && frame.is_flow_control() {
+        if self.options.is_some() && frame.is_flow_control() {
             self.record_handled(&frame);
         }
         self.network.frame_pool.recycle(frame);
@@ -593,7 +596,7 @@ impl<L> PacketAllocator<Frame> for SimPorts<'_, L> {
     }
 }
 
-impl<L: LinkLayer> PortOutput<Frame> for SimPorts<'_, L> {
+impl PortOutput<Frame> for SimPorts<'_> {
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
         let mut sent = 0;
         while let Some(frame) = burst.pop_at(0) {
@@ -612,39 +615,44 @@ impl<L: LinkLayer> PortOutput<Frame> for SimPorts<'_, L> {
     }
 }
 
-impl<L> SimPorts<'_, L> {
-    /// Records a handled flow-control frame for τ.
-    #[cold]
-    fn record_handled(&mut self, frame: &Frame) {
-        let port = usize::from(frame.port());
-        if let (Some(feedback), Some(wire)) = (&mut *self.feedback, self.wires[port]) {
-            feedback[port].handle(self.now, frame, self.network.wire(wire).sent_until());
-        }
-    }
-}
-
-impl<L: LinkLayer> SimPorts<'_, L> {
+impl SimPorts<'_> {
     /// Sends a frame, and records it for τ if it is flow control.
     #[inline(never)]
     fn send_measured(&mut self, port: PortId, mut frame: Frame) -> Result<(), Frame> {
-        let Some(wire) = self.wires[port.index()].filter(|_| self.feedback.is_some() && frame.is_flow_control()) else {
+        let Some(wire) = self.measured_wire(port).filter(|_| frame.is_flow_control()) else {
             return self.send(port, frame);
         };
         let before = self.network.wire(wire).sent_until();
         frame.set_port(self.network.wire(wire).destination().port);
         self.send(port, frame)?;
-        if let Some(feedback) = self.feedback {
+        if let Some(feedback) = self.options.as_mut().and_then(|options| options.feedback.as_mut()) {
             feedback[port.index()].record_sent(before, self.network.wire(wire).sent_until());
         }
         Ok(())
     }
 
+    /// Records a handled flow-control frame for τ.
+    #[cold]
+    fn record_handled(&mut self, frame: &Frame) {
+        let Some(wire) = self.measured_wire(PortId(frame.port())) else { return };
+        if let Some(feedback) = self.options.as_mut().and_then(|options| options.feedback.as_mut()) {
+            feedback[usize::from(frame.port())].handle(self.now, frame, self.network.wire(wire).sent_until());
+        }
+    }
+
+    /// Returns the wire that leaves a port, where τ is measured.
+    fn measured_wire(&self, port: PortId) -> Option<u32> {
+        let options = self.options.as_ref().filter(|options| options.feedback.is_some())?;
+        let with_llr = || Some(options.llr.get(port.index())?.as_ref()?.0);
+        self.wires[port.index()].or_else(with_llr)
+    }
+
     #[inline(always)]
     fn send(&mut self, port: PortId, frame: Frame) -> Result<(), Frame> {
-        // Flow control to a port without a link is discarded.
-        let Some(wire) = self.wires[port.index()] else { return Ok(()) };
+        let Some(wire) = self.wires[port.index()] else { return self.send_with_llr(port, frame) };
         let place = PortRef { switch: self.number, port: port.index() };
-        self.link_layer.send(self.now, wire, frame, place, self.network)
+        self.network.send(self.now, wire, frame, MessageOrigin::Port, place);
+        Ok(())
     }
 }
 

@@ -215,21 +215,9 @@ impl Wire {
 
     /// Puts a frame on the wire at `now`, or after the frames in transmission. Returns the first arrival time if it
     /// changed, which is rare: usually earlier frames are in flight.
-    #[inline]
-    pub(super) fn send(&mut self, now: Time, frame: Frame) -> Option<Time> {
-        let takes = self.parameters.time_for(frame.frame_bytes());
-        self.put(now, takes, frame)
-    }
-
-    /// Puts a message of link layer retry on the wire, as [`Wire::send`] does.
-    pub(super) fn send_llr_message(&mut self, now: Time, frame: Frame) -> Option<Time> {
-        let takes = self.parameters.rate.time_for(LlrPlan::MESSAGE_BYTES);
-        self.put(now, takes, frame)
-    }
-
     #[inline(always)]
-    fn put(&mut self, now: Time, takes: Span, frame: Frame) -> Option<Time> {
-        let leaves = self.free_at.max(now) + takes;
+    pub(super) fn send(&mut self, now: Time, frame: Frame) -> Option<Time> {
+        let leaves = self.free_at.max(now) + self.parameters.time_for(frame.frame_bytes());
         self.free_at = leaves;
         #[cfg(debug_assertions)]
         {
@@ -249,18 +237,40 @@ impl Wire {
                 is_first.then_some(arrives)
             }
             InFlight::Faulty(faulty) => {
+                let (first, _arrivals) = faulty.send_and_look(leaves, frame, self.parameters.has_llr);
                 #[cfg(debug_assertions)]
-                let corrupted = faulty.faults.counters().corrupted;
-                let first = faulty.send_and_look(leaves, frame, self.parameters.has_llr);
-                #[cfg(debug_assertions)]
-                if self.parameters.has_llr {
-                    self.not_taken += (faulty.faults.counters().corrupted - corrupted) as i64;
+                {
+                    self.not_taken += _arrivals;
                 }
                 first
             }
         };
         self.audit();
         first
+    }
+
+    /// Puts a message of link layer retry on the wire, as [`Wire::send`] does.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn send_llr_message(&mut self, now: Time, frame: Frame) -> Option<Time> {
+        let leaves = self.free_at.max(now) + self.parameters.rate.time_for(LlrPlan::MESSAGE_BYTES);
+        self.free_at = leaves;
+        #[cfg(debug_assertions)]
+        {
+            self.not_taken += 1;
+        }
+        if !self.is_up {
+            return self.lose(frame);
+        }
+        let first = self.next_arrival();
+        match &mut self.in_flight {
+            InFlight::Plain(frames) => frames.push_back((leaves + self.parameters.delay, frame)),
+            // Faults take no messages.
+            InFlight::Faulty(faulty) => faulty.send(leaves, frame),
+        }
+        self.audit();
+        let arrives = self.next_arrival();
+        (arrives != first).then_some(arrives)
     }
 
     /// Counts a frame as lost because the wire is down.
@@ -347,7 +357,7 @@ impl Wire {
     }
 
     /// Takes the next frame that [`Wire::arriving`] listed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self) -> Frame {
         let frames = match &mut self.in_flight {
             InFlight::Plain(frames) => frames,
@@ -470,16 +480,17 @@ impl FaultyInFlight {
     /// Sends a frame; returns the first arrival time if it changed.
     #[cold]
     #[inline(never)]
-    fn send_and_look(&mut self, leaves: Time, frame: Frame, has_llr: bool) -> Option<Time> {
+    fn send_and_look(&mut self, leaves: Time, frame: Frame, has_llr: bool) -> (Option<Time>, i64) {
         let before = self.next_wakeup();
         let corrupted = self.faults.counters().corrupted;
         self.send(leaves, frame);
         // Link layer retry learns of a bad FCS.
-        if has_llr && self.faults.counters().corrupted > corrupted {
+        let arrives = has_llr && self.faults.counters().corrupted > corrupted;
+        if arrives {
             self.frames.push_back((leaves + self.delay, Frame::bad_fcs()));
         }
         let after = self.next_wakeup();
-        (after != before).then_some(after)
+        ((after != before).then_some(after), i64::from(arrives))
     }
 
     /// Applies faults to a frame whose last byte leaves at `leaves`. Calls are in order of time.

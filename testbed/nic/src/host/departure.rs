@@ -314,7 +314,7 @@ impl Host {
 
     /// Returns the earliest instant, `now` or later, at which [`Host::poll`] may return a frame if nothing arrives;
     /// [`Time::NEVER`] if there is none.
-    #[inline]
+    #[inline(always)]
     pub fn next_wakeup(&self, now: Time) -> Time {
         let free = self.wire.free_at().max(now);
         let has_answers = !self.acks_due.is_empty() || !self.cnps_due.is_empty();

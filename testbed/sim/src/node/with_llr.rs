@@ -5,132 +5,94 @@ use weir_scenario::PortRef;
 use weir_switch_core::single::Pipeline;
 use weir_units::{PortBitmap, PortId, Time};
 
-use super::{HostOptions, LinkLayer, SWEEP, SimHost, SimPorts, SwitchEnvironment, order_round_robin};
+use super::{HostOptions, SimHost, SimPorts, SwitchEnvironment};
 use crate::frame::Frame;
-use crate::llr_port::LlrPort;
 use crate::network::Network;
 
-impl LinkLayer for &mut [Option<LlrPort>] {
-    fn send(&mut self, now: Time, wire: u32, frame: Frame, place: PortRef, network: &mut Network) -> Result<(), Frame> {
-        let Some(llr) = &mut self[place.port] else {
-            network.send(now, wire, frame, MessageOrigin::Port, place);
-            return Ok(());
-        };
-        if !llr.is_open(now, wire, network) {
-            return Err(frame);
-        }
-        llr.send(now, wire, frame, (MessageOrigin::Port, place), network);
-        Ok(())
-    }
-}
-
 impl SwitchEnvironment {
-    /// Runs up to and including `limit`, as [`SwitchEnvironment::run_until`] does.
-    pub(super) fn run_until_with_llr<S: PortBitmap>(
-        &mut self,
-        pipeline: &mut Pipeline<Frame, S>,
-        limit: Time,
-        network: &mut Network,
-    ) -> u64 {
-        network.begin(self.node as usize, limit);
-        self.steady_since = Time::NEVER;
-        let mut instants = 0;
-        loop {
-            let now = network.next_arrival().min(self.wakeups.first().0).min(self.sweep_at);
-            if now > limit {
-                network.sleep(self.node as usize, now);
-                pipeline.audit();
-                return instants;
-            }
-            self.run_with_llr(pipeline, now, network);
-            instants += 1;
-        }
+    /// Whether a port has link layer retry.
+    pub(super) fn has_llr(&self) -> bool {
+        self.options.as_ref().is_some_and(|options| !options.llr.is_empty())
     }
 
-    /// Forwards arrived frames and transmits where possible. No frame bypasses its queue, as the wire may be taken.
-    fn run_with_llr<S: PortBitmap>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
-        let mut due = self.receive_with_llr(pipeline, now, network);
-        due |= pipeline.take_pending_ports();
-        if self.sweep_at <= now {
-            due |= *pipeline.off_ports();
-            self.sweep_at = Time::NEVER;
-        }
-        loop {
-            let (at, port) = self.wakeups.first();
-            if at <= now {
-                due.insert(PortId(port as u16));
-            }
-            if due.is_empty() && !pipeline.has_pending_ports() {
-                break;
-            }
-            for port in due {
-                if let (Some(llr), Some(wire)) = (&mut self.llr[port.index()], self.wires[port.index()]) {
-                    llr.run(now, wire, network);
-                }
-            }
-            let mut ports = SimPorts {
-                now,
-                number: self.number,
-                network,
-                wires: &self.wires,
-                feedback: &mut self.feedback,
-                link_layer: &mut *self.llr,
-            };
-            let served = pipeline.run_ports(now, due, &mut ports);
-            for port in served {
-                let next = pipeline.next_wakeup_of(now, port);
-                let next = match (&self.llr[port.index()], self.wires[port.index()]) {
-                    // The port has work now, which waits for the link.
-                    (Some(llr), Some(wire)) if llr.is_waiting() => llr.next_wakeup(wire, network),
-                    (Some(llr), Some(wire)) => llr.next_wakeup(wire, network).min(next),
-                    _ => next,
-                };
-                self.wakeups.set(port.index(), next);
-            }
-            due = S::EMPTY;
-        }
-        if !pipeline.off_ports().is_empty() && self.sweep_at == Time::NEVER {
-            self.sweep_at = now + SWEEP;
-        }
-    }
-
-    /// Forwards arrived frames; returns the ports with link layer retry that something arrived at.
-    fn receive_with_llr<S: PortBitmap>(
+    /// Forwards the frames that have arrived at a switch with link layer retry; returns the ports that anything arrived at.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn receive_with_llr<S: PortBitmap>(
         &mut self,
         pipeline: &mut Pipeline<Frame, S>,
         now: Time,
         network: &mut Network,
     ) -> S {
         let mut due = S::EMPTY;
-        while let Some((to, frame)) = network.poll(now) {
+        while let Some((to, frame)) = network.poll_diverted(now) {
             let port = PortId(to.port);
-            let frame = match (&mut self.llr[port.index()], self.wires[port.index()]) {
-                (Some(llr), Some(wire)) => {
+            let options = self.options.as_mut().expect("arrivals are diverted for link layer retry");
+            let frame = match &mut options.llr[port.index()] {
+                Some((wire, llr)) => {
                     due.insert(port);
-                    llr.receive(now, frame, wire, network)
+                    llr.receive(now, frame, *wire, network)
                 }
-                _ => Some(frame),
+                None => Some(frame),
             };
             self.arrived.extend(frame.map(|frame| (port, frame)));
         }
-        order_round_robin(&mut self.arrived, &mut self.turn, self.wires.len());
-        let mut ports = SimPorts {
-            now,
-            number: self.number,
-            network,
-            wires: &self.wires,
-            feedback: &mut self.feedback,
-            link_layer: &mut *self.llr,
-        };
-        for (port, frame) in self.arrived.drain(..) {
-            pipeline.handle(now, port, frame, false, &mut ports);
+        if !self.arrived.is_empty() {
+            self.handle_several(pipeline, now, network);
         }
         due
     }
 }
 
+impl SimPorts<'_> {
+    /// Sends a frame by a port with link layer retry, or returns it if the port does not accept it now.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn send_with_llr(&mut self, port: PortId, frame: Frame) -> Result<(), Frame> {
+        let SimPorts { now, number, network, options, .. } = self;
+        // Flow control to a port without a link is discarded.
+        let llr = options.as_mut().and_then(|options| options.llr.get_mut(port.index()));
+        let Some(Some((wire, llr))) = llr else { return Ok(()) };
+        if !llr.is_open(*now, *wire, network) {
+            llr.record_waiting(*now);
+            return Err(frame);
+        }
+        let place = PortRef { switch: *number, port: port.index() };
+        llr.send(*now, *wire, frame, (MessageOrigin::Port, place), network);
+        Ok(())
+    }
+
+    /// Sends the messages and replays that are due at these ports.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn run_llr<S: PortBitmap>(&mut self, due: S) {
+        let SimPorts { now, network, options, .. } = self;
+        let Some(options) = options.as_mut().filter(|options| !options.llr.is_empty()) else { return };
+        for port in due {
+            if let Some((wire, llr)) = &mut options.llr[port.index()] {
+                llr.run(*now, *wire, network);
+            }
+        }
+    }
+
+    /// Returns the wake-up of a port, given that without link layer retry.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wakeup_with_llr(&self, port: PortId, next: Time) -> Time {
+        let llr = self.options.as_ref().and_then(|options| options.llr.get(port.index()));
+        match llr {
+            // The port has work now, which waits for the link.
+            Some(Some((wire, llr))) if llr.is_waiting() => llr.next_wakeup(*wire, self.network),
+            Some(Some((wire, llr))) => llr.next_wakeup(*wire, self.network).min(next),
+            _ => next,
+        }
+    }
+}
+
 impl HostOptions {
     /// Handles an arrival from the link; returns it if it is a frame for the host. `out` is the wire that leaves the host.
+    #[cold]
+    #[inline(never)]
     pub(super) fn receive(&mut self, now: Time, frame: Frame, out: u32, network: &mut Network) -> Option<Frame> {
         let frame = match &mut self.llr {
             Some(llr) => llr.receive(now, frame, out, network)?,
@@ -144,7 +106,6 @@ impl HostOptions {
         Some(frame)
     }
 
-    /// Sends a frame of the host, which the link accepts.
     fn send(&mut self, now: Time, out: u32, mut frame: Frame, place: PortRef, network: &mut Network) {
         let before = network.wire(out).sent_until();
         let feedback = self.feedback.as_mut().filter(|_| frame.is_flow_control());
@@ -153,7 +114,7 @@ impl HostOptions {
         }
         match &mut self.llr {
             Some(llr) => llr.send(now, out, frame, (MessageOrigin::Host, place), network),
-            None => network.send(now, out, frame, MessageOrigin::Host, place),
+            None => network.send_slowly(now, out, frame, MessageOrigin::Host, place),
         }
         if let Some(feedback) = feedback {
             feedback.record_sent(before, network.wire(out).sent_until());
@@ -162,38 +123,43 @@ impl HostOptions {
 }
 
 impl SimHost {
-    /// Sends where possible; returns the next wake-up time without arrivals.
+    /// Sends the messages and replays of link layer retry that are due.
     #[cold]
-    pub(super) fn send_slowly(&mut self, now: Time, network: &mut Network) -> Time {
-        let SimHost { options, host, wire, frames, place, .. } = self;
-        let options = options.as_mut().expect("the caller asked");
-        if let Some(llr) = &mut options.llr {
-            llr.run(now, *wire, network);
+    #[inline(never)]
+    pub(super) fn run_llr(&mut self, now: Time, network: &mut Network) {
+        if let Some(HostOptions { llr: Some(llr), .. }) = self.options.as_deref_mut() {
+            llr.run(now, self.wire, network);
         }
-        let mut in_vain = 0;
-        loop {
-            loop {
-                if let Some(llr) = &mut options.llr
-                    && (host.next_wakeup(now) > now || !llr.is_open(now, *wire, network))
-                {
-                    break;
-                }
-                let Some(frame) = host.poll(now) else { break };
-                frames[0] += 1;
-                let frame = network.frame_pool.allocate(frame);
-                options.send(now, *wire, frame, *place, network);
-            }
-            let next = host.next_wakeup(now);
-            match &options.llr {
-                Some(llr) if llr.is_waiting() => return llr.next_wakeup(*wire, network),
-                Some(llr) if next > now => return llr.next_wakeup(*wire, network).min(next),
-                None if next > now => return next,
-                _ => {}
-            }
-            // The wake-up may have been for a timer only.
-            in_vain += 1;
-            assert!(in_vain < 3, "host {}: nothing to send at {now:?}, but a wake-up at {next:?}", self.number);
+    }
+
+    /// Whether the link accepts a frame.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn is_link_open(&self, now: Time, network: &Network) -> bool {
+        self.llr().is_none_or(|llr| llr.is_open(now, self.wire, network))
+    }
+
+    /// Sends a frame, which the link accepts.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn send_with_options(&mut self, now: Time, frame: Frame, network: &mut Network) {
+        let options = self.options.as_mut().expect("the caller asked");
+        options.send(now, self.wire, frame, self.place, network);
+    }
+
+    /// Returns the wake-up after sending, given that of the host; `None` if the host may go on at `now`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wakeup_with_llr(&mut self, now: Time, next: Time, network: &Network) -> Option<Time> {
+        let Some(HostOptions { llr: Some(llr), .. }) = self.options.as_deref_mut() else { return None };
+        if next > now {
+            return Some(llr.next_wakeup(self.wire, network).min(next));
         }
+        if llr.is_open(now, self.wire, network) {
+            return None;
+        }
+        llr.record_waiting(now);
+        Some(llr.next_wakeup(self.wire, network))
     }
 
     /// Sets the link up or down for link layer retry.
