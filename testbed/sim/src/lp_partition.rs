@@ -341,7 +341,7 @@ impl LpPartition {
             let number_of = |wire: u32| wire_numbers[wire as usize];
             let first_host = switches.len();
             for (node, mut switch) in switches.into_iter().enumerate() {
-                switch.renumber_wires(number_of);
+                switch.map_wires(number_of);
                 gathered.due[switch.number()] = network.due(node);
                 let number = switch.number();
                 gathered.switches[number] = Some(switch);
@@ -432,7 +432,7 @@ impl LpPartition {
                 match number.checked_sub(first_host) {
                     None => {
                         let mut switch = switches[number].take().expect("each node has one logical process");
-                        switch.renumber_wires(|wire| outgoing[wire as usize]);
+                        switch.map_wires(|wire| outgoing[wire as usize]);
                         switch.set_local_number(index);
                         self.switches[number] = NodeLocation { lp, index };
                         own_switches.push(switch);

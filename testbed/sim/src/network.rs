@@ -72,8 +72,8 @@ impl RecordedEvent {
 struct WindowArrivals {
     /// Arrivals by time, then by port.
     due: Vec<ArrivalKey>,
-    /// Arrivals at a node that takes them by [`Network::poll_diverted`].
-    diverted: Vec<ArrivalKey>,
+    /// Arrivals at a node that takes them by [`Network::poll_apart`].
+    apart: Vec<ArrivalKey>,
     /// Number of arrivals taken.
     taken: usize,
     /// Time of the next arrival, in the window or after it.
@@ -369,19 +369,19 @@ impl Network {
         Some((wire.destination(), wire.take()))
     }
 
-    /// Diverts the current node's arrivals from [`Network::poll`] to [`Network::poll_diverted`].
-    pub(super) fn divert_arrivals(&mut self) {
-        let WindowArrivals { due, diverted, .. } = &mut self.arrivals;
-        diverted.clear();
-        std::mem::swap(due, diverted);
+    /// Moves the current node's arrivals from [`Network::poll`] to [`Network::poll_apart`].
+    pub(super) fn set_arrivals_apart(&mut self) {
+        let WindowArrivals { due, apart, .. } = &mut self.arrivals;
+        apart.clear();
+        std::mem::swap(due, apart);
     }
 
-    /// Takes the next diverted frame that has arrived by `now`, with its node and port.
-    pub(super) fn poll_diverted(&mut self, now: Time) -> Option<(NodePort, Frame)> {
-        let WindowArrivals { diverted, taken, next, later, first_wire, .. } = &mut self.arrivals;
-        let arrival = *diverted.get(*taken).filter(|_| *next <= now)?;
+    /// Takes the next frame set apart that has arrived by `now`, with its node and port.
+    pub(super) fn poll_apart(&mut self, now: Time) -> Option<(NodePort, Frame)> {
+        let WindowArrivals { apart, taken, next, later, first_wire, .. } = &mut self.arrivals;
+        let arrival = *apart.get(*taken).filter(|_| *next <= now)?;
         *taken += 1;
-        *next = diverted.get(*taken).map_or(*later, |arrival| arrival.time());
+        *next = apart.get(*taken).map_or(*later, |arrival| arrival.time());
         let wire = &mut self.wires[*first_wire + arrival.wire()];
         Some((wire.destination(), wire.take()))
     }

@@ -234,7 +234,7 @@ impl SimSwitch {
     }
 
     /// Renumbers the wires that leave the switch.
-    pub(super) fn renumber_wires(&mut self, number_of: impl Fn(u32) -> u32) {
+    pub(super) fn map_wires(&mut self, number_of: impl Fn(u32) -> u32) {
         let SwitchEnvironment { wires, options, .. } = &mut self.environment;
         let with_llr = options.iter_mut().flat_map(|options| &mut options.llr).flatten().map(|(wire, _)| wire);
         wires.iter_mut().flatten().chain(with_llr).for_each(|wire| *wire = number_of(*wire));
@@ -321,7 +321,7 @@ impl SwitchEnvironment {
     ) -> u64 {
         network.begin(self.node as usize, limit);
         if self.has_llr() {
-            network.divert_arrivals();
+            network.set_arrivals_apart();
         }
         self.steady_since = Time::NEVER;
         let mut instants = 0;

@@ -25,9 +25,9 @@ impl SwitchEnvironment {
         network: &mut Network,
     ) -> S {
         let mut due = S::EMPTY;
-        while let Some((to, frame)) = network.poll_diverted(now) {
+        while let Some((to, frame)) = network.poll_apart(now) {
             let port = PortId(to.port);
-            let options = self.options.as_mut().expect("arrivals are diverted for link layer retry");
+            let options = self.options.as_mut().expect("arrivals are apart for link layer retry");
             let frame = match &mut options.llr[port.index()] {
                 Some((wire, llr)) => {
                     due.insert(port);
@@ -132,7 +132,7 @@ impl SimHost {
         }
     }
 
-    /// Whether the link accepts a frame.
+    /// Returns whether the link accepts a frame.
     #[cold]
     #[inline(never)]
     pub(super) fn is_link_open(&self, now: Time, network: &Network) -> bool {
