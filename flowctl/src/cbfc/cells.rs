@@ -98,7 +98,7 @@ impl CellCounters {
         }
     }
 
-    /// Returns R_CF, with 20 bits: the cells that arrived, minus those of the bytes in `held`, whole cells.
+    /// Returns R_CF modulo 2^20: R_CC minus the cells of `held` bytes, which are whole cells.
     pub fn freed(&self, class: Class, held: impl FnOnce() -> Bytes) -> u32 {
         self.counters.settle(class, || held().get().div_ceil(u64::from(self.size.0)) as u32);
         self.counters.limit(class) & CreditUpdate::MASK

@@ -87,8 +87,8 @@ impl CreditCounters {
         taken
     }
 
-    /// Obeys the peer's count of freed blocks, of which the bits of `mask` are known: all others that were sent are in use. Ignored if these
-    /// are more than the limit.
+    /// Sets the credit by the peer's count of freed blocks, modulo `mask` + 1: all others that were sent are in use. Ignored if these are
+    /// more than the limit.
     pub(super) fn handle_freed(&self, class: Class, freed: u32, mask: u32) {
         let credit = &self.classes[class.index()];
         let sent = credit.sent.load(Ordering::Relaxed);

@@ -155,12 +155,19 @@ impl FlowControlConfig for UecCbfcConfig {
         let UecCbfc { cell, limit, period, .. } = self.for_port(port).ok()?;
         let of = if self.is_shared { "for all classes together" } else { "for each class" };
         let least = self.cells_min(port, cell);
+        let frame = longest_on_wire(port);
+        // As `time_in_use` has them.
+        let wait = if self.spacing > frame {
+            format!(" + `cf_min_spacing` {} B", count(self.spacing.get()))
+        } else {
+            String::new()
+        };
         let terms = format!(
-            "2 D_prop {} + reaction {} + `cf_min_spacing` {} B + a frame of {} B",
+            "2 D_prop {} + reaction {}{wait} + a frame of {} B + CF_Update {} B",
             port.delay * 2,
             port.reaction + port.tx_backlog,
-            count(self.spacing.get()),
-            count(longest_on_wire(port).get()),
+            count(frame.get()),
+            MESSAGE.get(),
         );
         let update_share = |bytes: u64| 100.0 * bytes as f64 / self.spacing.get() as f64;
         let description = Description::default()
@@ -176,7 +183,7 @@ impl FlowControlConfig for UecCbfcConfig {
                 "at most {:.3} % of the link for CF_Update (a frame of {} B; in virtual time 8 B, {:.3} %)",
                 update_share(MESSAGE.get()),
                 MESSAGE.get(),
-                update_share(8)
+                update_share(CreditUpdate::ORDERED_SET.get())
             ))
             .line(format!("CC_Update each {period}: {}", share(port.rate, period)));
         Some(description)

@@ -49,7 +49,7 @@ pub(super) struct LlrCounters {
 }
 
 /// Sending end. Order of calls at an instant: [`LlrSender::handle`] for each message that has arrived, [`LlrSender::handle_timer`],
-/// then [`LlrSender::poll_message`] and [`LlrSender::next_replay`] while the wire is free, and [`LlrSender::send`] if neither has a frame.
+/// then [`LlrSender::poll_message`] and [`LlrSender::replay`] while the wire is free, and [`LlrSender::send`] if neither has a frame.
 #[derive(Debug)]
 pub(super) struct LlrSender<F> {
     plan: LlrPlan,

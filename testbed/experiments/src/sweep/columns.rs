@@ -220,7 +220,7 @@ fn complete() -> Summary {
             repetitions: vec![RepetitionSummary { critical_path: Some(critical_path), ..RepetitionSummary::default() }],
             ..TrafficSummary::default()
         }],
-        frames: Some(FrameSummary { dropped: any(), ..FrameSummary::default() }),
+        frames: Some(FrameSummary { dropped: any(), llr_sent: 1, llr_taken: 1, ..FrameSummary::default() }),
         outages: Some(OutageSummary::default()),
         llr: Some(LlrSummary::default()),
         flows: vec![FlowSummary {

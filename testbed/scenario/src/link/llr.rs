@@ -20,7 +20,7 @@ pub struct LlrPlan {
 }
 
 impl LlrPlan {
-    /// Maximum of outstanding frames: the numbers in frames have 16 bits, and 20 bits in UEC's.
+    /// Maximum of outstanding frames: half of the numbers, which have 16 bits here (UEC: 20).
     pub const FRAMES_MAX: u32 = (1 << 15) - 1;
     /// Bytes of a message between the ends (control ordered set) on the link.
     pub const MESSAGE_BYTES: Bytes = Bytes::new(8);

@@ -161,7 +161,7 @@ pub(super) mod scenario {
     pub(crate) const ROUTING_DELAY: Key<Span> = Key::time(
         "routing_delay",
         Span::ZERO..=END_MAX,
-        "Delay from an [outage](SCENARIOS.md#outages) or repair between switches until all switches reroute. \
+        "Delay from an [outage](SCENARIOS.md#ways-of-equal-cost) or repair between switches until all switches reroute. \
          `\"none\"`: only those at its ends do.",
     )
     .or_keyword("none")
