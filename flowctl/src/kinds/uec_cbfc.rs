@@ -93,6 +93,11 @@ impl UecCbfcConfig {
             let message = format!("`cf_min_spacing` {} is above `cf_max_spacing` {}", self.spacing, self.repeat);
             return reject(CF_MIN_SPACING.name, message, format!("write cf_min_spacing = \"{}\" or less", self.repeat));
         }
+        let least = port.rate.time_for(MESSAGE) * 2;
+        if self.period < least {
+            let message = format!("a CC_Update each `cc_period`, {}, takes more than half of the link", self.period);
+            return reject(CC_PERIOD.name, message, format!("write cc_period = \"{least}\" or more"));
+        }
         let cell = CellSize::new(port.cell_bytes);
         let (limit, frame) = (cell.cells_in(port.limit), frame_cells(port, cell));
         if limit > u64::from(CreditUpdate::MASK) {

@@ -23,7 +23,7 @@ use super::receive_limits;
 use super::routing::{self, Routing, StaticRouting};
 use super::run_diagnostics::RunDiagnostics;
 use super::switches::Switches;
-use super::topology::HostPart;
+use super::topology::{HostPart, LinkPart};
 use super::traffic::FlowPart;
 use super::workloads::WorkloadKind;
 use crate::link::LlrPlan;
@@ -120,6 +120,7 @@ impl<'p> Build<'p> {
     }
 
     fn hosts(&self, diagnostics: &mut RunDiagnostics) -> Vec<HostPlan> {
+        self.check_llr(diagnostics);
         let hosts = self.plan.topology.hosts.iter().enumerate();
         hosts.filter_map(|(number, host)| self.host(number, host, diagnostics)).collect()
     }
@@ -142,15 +143,6 @@ impl<'p> Build<'p> {
         let class_of_dscp = config.class_map(place.port).dscp;
         let link_delay = if host.device.is_none() { port.delay } else { Span::ZERO };
         let llr = self.llr(host.has_llr, place.switch, [Some(rate); 2], link_delay);
-        if let Some(Err(least)) = llr
-            && number == 0
-        {
-            let message = format!("a replay buffer holds the longest frame, {least}");
-            let help =
-                format!("write outstanding_bytes = \"{}B\" or more, or a smaller `mtu` in [switch]", least.get());
-            self.refuse("llr.outstanding_bytes", message, help, diagnostics);
-            return None;
-        }
         Some(HostPlan {
             name: host.name.clone(),
             switch: place.switch,
@@ -180,6 +172,36 @@ impl<'p> Build<'p> {
                 receive: None,
             },
         })
+    }
+
+    /// Refuses a replay buffer that is too small for a link.
+    fn check_llr(&self, diagnostics: &mut RunDiagnostics) {
+        let topology = &self.plan.topology;
+        let of_hosts = topology.hosts.iter().map(|host| {
+            let place = self.place(&host.port);
+            let port = &self.config(place.switch).ports[place.port];
+            self.llr(host.has_llr, place.switch, [port.rate; 2], port.delay)
+        });
+        let of_links = topology.links.iter().map(|link| self.llr_between(link));
+        if let Some(least) = of_hosts.chain(of_links).filter_map(|llr| llr?.err()).max() {
+            let message = format!("a replay buffer holds the longest frame, {least}");
+            let help =
+                format!("write outstanding_bytes = \"{}B\" or more, or a smaller `mtu` in [switch]", least.get());
+            self.refuse("llr.outstanding_bytes", message, help, diagnostics);
+        }
+    }
+
+    fn llr_between(&self, link: &LinkPart) -> Option<Result<LlrPlan, Bytes>> {
+        let ends = link.ends.each_ref().map(|end| self.place(end));
+        let ports = ends.map(|end| &self.config(end.switch).ports[end.port]);
+        self.llr(link.has_llr, ends[0].switch, ports.map(|port| port.rate), self.link_delay(link))
+    }
+
+    /// Returns the longer delay of a link's ends; zero between devices.
+    fn link_delay(&self, link: &LinkPart) -> Span {
+        let delays =
+            link.ends.each_ref().map(|end| self.place(end)).map(|end| self.config(end.switch).ports[end.port].delay);
+        if link.devices.is_none() { delays[0].max(delays[1]) } else { Span::ZERO }
     }
 
     /// Returns the link layer retry of a link at a switch, or the least replay buffer; `None` without it.
@@ -495,12 +517,8 @@ impl<'p> Build<'p> {
         let plan = self.plan;
         let links = plan.topology.links.iter().map(|link| {
             let ends = link.ends.each_ref().map(|end| self.place(end));
-            let delays = ends.map(|end| self.config(end.switch).ports[end.port].delay);
-            let is_emulated = link.devices.is_none();
-            let delay = if is_emulated { delays[0].max(delays[1]) } else { Span::ZERO };
-            let rates = ends.map(|end| self.config(end.switch).ports[end.port].rate);
-            let llr = self.llr(link.has_llr, ends[0].switch, rates, delay);
-            LinkPlan { ends, delay, faults: link.faults, llr: llr.and_then(Result::ok) }
+            let llr = self.llr_between(link).and_then(Result::ok);
+            LinkPlan { ends, delay: self.link_delay(link), faults: link.faults, llr }
         });
         let draw = match &plan.draw {
             Some(ports) => ports.iter().map(|port| self.place(port)).collect(),
