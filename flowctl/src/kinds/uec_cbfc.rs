@@ -183,7 +183,7 @@ impl FlowControlConfig for UecCbfcConfig {
                 count(u64::from(limit)),
                 cell.bytes()
             ))
-            .line(format!("full rate needs {} cells: {terms}", count(least)))
+            .line(format!("full rate with the longest frames needs {} cells: {terms}", count(least)))
             .line(format!(
                 "at most {:.3} % of the link for CF_Update (a frame of {} B; in virtual time 8 B, {:.3} %)",
                 update_share(MESSAGE.get()),

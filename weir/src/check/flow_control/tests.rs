@@ -197,7 +197,7 @@ fn cells() {
     let expected = [
         "p0: UEC CBFC at 10Gbps",
         "limit = 15,360 B: 120 cells of 128 B, for all classes together",
-        "full rate needs 120 cells: 2 D_prop 2us + reaction 3us + `cf_min_spacing` 6,400 B + a frame of 1,542 B",
+        "full rate with the longest frames needs 120 cells: 2 D_prop 2us + reaction 3us + `cf_min_spacing` 6,400 B + a frame of 1,542 B + CF_Update 84 B",
         "at most 1.312 % of the link for CF_Update (a frame of 84 B; in virtual time 8 B, 0.125 %)",
         "CC_Update each 256us: 0.026 % of the link",
     ];
