@@ -137,7 +137,7 @@ impl CellCredits {
         CellCredits { size, credits: CreditCounters::with_limit(limit), limit, sharing }
     }
 
-    /// Obeys an update of the peer; returns whether it counts cells of this size. CC_Update is for [`CellCounters::handle_update`].
+    /// Obeys an update of the peer; returns whether it counts cells of this size. CC_Update is for the [receiver](CellCounters).
     pub fn handle_update(&self, update: &CreditUpdate) -> bool {
         if update.cell_bytes != self.size.0 {
             return false;
