@@ -88,7 +88,7 @@ impl UpdateTimer {
         }
     }
 
-    /// Resets the state to the start, with the first updates due at `at`.
+    /// Has an update of each class, and CC_Update, due at `at`.
     pub(crate) fn restart(&mut self, at: Time) {
         (self.free_at, self.consumed_at, self.repeat_at) = (at, at, [at; CLASSES]);
     }

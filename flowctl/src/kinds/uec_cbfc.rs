@@ -121,12 +121,15 @@ impl UecCbfcConfig {
         })
     }
 
-    /// Returns the byte times from the start of a frame until the CF_Update with its cells has arrived, where no data goes the other way. An
-    /// update waits for the least spacing, unless frames are further apart.
+    /// Returns the byte times that an update waits for the least spacing: none where frames of the longest length are further apart.
+    fn wait(&self, port: &FlowControlContext) -> Bytes {
+        if self.spacing > longest_on_wire(port) { self.spacing } else { Bytes::ZERO }
+    }
+
+    /// Returns the byte times from the start of a frame until the CF_Update with its cells has arrived, where no data goes the other way.
     fn time_in_use(&self, port: &FlowControlContext) -> Bytes {
-        let (delay, frame) = (port.delay * 2 + port.reaction + port.tx_backlog, longest_on_wire(port));
-        let wait = if self.spacing > frame { self.spacing } else { Bytes::ZERO };
-        port.rate.bytes_in(delay) + wait + frame + MESSAGE
+        let delay = port.delay * 2 + port.reaction + port.tx_backlog;
+        port.rate.bytes_in(delay) + self.wait(port) + longest_on_wire(port) + MESSAGE
     }
 
     /// Returns the cells that a link needs for the full rate, with frames of the longest length.
@@ -160,18 +163,15 @@ impl FlowControlConfig for UecCbfcConfig {
         let UecCbfc { cell, limit, period, .. } = self.for_port(port).ok()?;
         let of = if self.is_shared { "for all classes together" } else { "for each class" };
         let least = self.cells_min(port, cell);
-        let frame = longest_on_wire(port);
-        // As `time_in_use` has them.
-        let wait = if self.spacing > frame {
-            format!(" + `cf_min_spacing` {} B", count(self.spacing.get()))
-        } else {
-            String::new()
+        let wait = match self.wait(port) {
+            Bytes::ZERO => String::new(),
+            wait => format!(" + `cf_min_spacing` {} B", count(wait.get())),
         };
         let terms = format!(
             "2 D_prop {} + reaction {}{wait} + a frame of {} B + CF_Update {} B",
             port.delay * 2,
             port.reaction + port.tx_backlog,
-            count(frame.get()),
+            count(longest_on_wire(port).get()),
             MESSAGE.get(),
         );
         let update_share = |bytes: u64| 100.0 * bytes as f64 / self.spacing.get() as f64;

@@ -11,7 +11,7 @@ use super::llr::{CopyEnd, LlrCounters, LlrMessage, LlrReceiver, LlrSender};
 use super::network::Network;
 use super::wire::LostFrames;
 
-/// Both ends of link layer retry at a port. Order of calls at an instant: [`LlrPort::receive`] for each frame that has arrived,
+/// Sender and receiver of link layer retry at a port. Order of calls at an instant: [`LlrPort::receive`] for each frame that has arrived,
 /// [`LlrPort::run`], and [`LlrPort::send`] for frames of the port.
 #[derive(Debug)]
 pub(super) struct LlrPort {

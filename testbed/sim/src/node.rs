@@ -129,8 +129,8 @@ struct SimPorts<'s> {
 const SWEEP: Span = Span::from_micros(1);
 
 impl SimSwitch {
-    /// Creates switch `number` of a scenario with these wires at its ports, and their link layer retry if any has it. Each set of routes gives the equal-cost
-    /// ports to each host, whose addresses are consecutive. Without routes, addresses are static or learned.
+    /// Creates switch `number` of a scenario with these wires at its ports, and their link layer retry if any has it. Each set of routes
+    /// gives the equal-cost ports to each host, whose addresses are consecutive. Without routes, addresses are static or learned.
     pub(super) fn new(
         number: usize,
         config: &SwitchConfig,

@@ -9,7 +9,7 @@ use weir_nic::host::{CongestionControlChoice, FlowConfig, FrameSizes, HostConfig
 use weir_nic::parameters::Network;
 use weir_nic::tcp::AckPoint;
 use weir_switch_core::flow_control::{self, port_flow_control};
-use weir_units::{BitRate, Bytes, Class, Span};
+use weir_units::{BitRate, Class, Span};
 use weir_wire::rocev2::{Dscp, QueuePair};
 
 use super::build::Build;
@@ -23,7 +23,7 @@ use super::receive_limits;
 use super::routing::{self, Routing, StaticRouting};
 use super::run_diagnostics::RunDiagnostics;
 use super::switches::Switches;
-use super::topology::{HostPart, LinkPart};
+use super::topology::HostPart;
 use super::traffic::FlowPart;
 use super::workloads::WorkloadKind;
 use crate::link::LlrPlan;
@@ -151,7 +151,7 @@ impl<'p> Build<'p> {
             device: host.device.clone(),
             link_delay,
             faults: host.faults,
-            llr: llr.and_then(Result::ok),
+            llr,
             nic: HostConfig {
                 mac: mac_of_host(number),
                 // 10.0.0.1 and on.
@@ -177,43 +177,25 @@ impl<'p> Build<'p> {
     /// Refuses a replay buffer that is too small for a link.
     fn check_llr(&self, diagnostics: &mut RunDiagnostics) {
         let topology = &self.plan.topology;
-        let of_hosts = topology.hosts.iter().map(|host| {
-            let place = self.place(&host.port);
-            let port = &self.config(place.switch).ports[place.port];
-            self.llr(host.has_llr, place.switch, [port.rate; 2], port.delay)
-        });
-        let of_links = topology.links.iter().map(|link| self.llr_between(link));
-        if let Some(least) = of_hosts.chain(of_links).filter_map(|llr| llr?.err()).max() {
-            let message = format!("a replay buffer holds the longest frame, {least}");
-            let help =
-                format!("write outstanding_bytes = \"{}B\" or more, or a smaller `mtu` in [switch]", least.get());
+        let hosts = topology.hosts.iter().filter(|host| host.has_llr).map(|host| &host.port);
+        let links = topology.links.iter().filter(|link| link.has_llr).map(|link| &link.ends[0]);
+        let longest = hosts.chain(links).map(|port| self.frame_bytes_max(self.place(port).switch)).max();
+        if let Some(longest) = longest.filter(|longest| !self.plan.llr.holds(*longest)) {
+            let message = format!("a replay buffer holds the longest frame, {longest}B");
+            let help = format!("write outstanding_bytes = \"{longest}B\" or more, or a smaller `mtu` in [switch]");
             self.refuse("llr.outstanding_bytes", message, help, diagnostics);
         }
     }
 
-    fn llr_between(&self, link: &LinkPart) -> Option<Result<LlrPlan, Bytes>> {
-        let ends = link.ends.each_ref().map(|end| self.place(end));
-        let ports = ends.map(|end| &self.config(end.switch).ports[end.port]);
-        self.llr(link.has_llr, ends[0].switch, ports.map(|port| port.rate), self.link_delay(link))
+    /// Returns the longest frame of a switch, without FCS.
+    fn frame_bytes_max(&self, switch: usize) -> u32 {
+        (self.config(switch).mtu.get() + ETHERNET_BYTES) as u32
     }
 
-    /// Returns the longer delay of a link's ends; zero between devices.
-    fn link_delay(&self, link: &LinkPart) -> Span {
-        let delays =
-            link.ends.each_ref().map(|end| self.place(end)).map(|end| self.config(end.switch).ports[end.port].delay);
-        if link.devices.is_none() { delays[0].max(delays[1]) } else { Span::ZERO }
-    }
-
-    /// Returns the link layer retry of a link at a switch, or the least replay buffer; `None` without it.
-    fn llr(
-        &self,
-        has_llr: bool,
-        switch: usize,
-        rates: [Option<BitRate>; 2],
-        delay: Span,
-    ) -> Option<Result<LlrPlan, Bytes>> {
+    /// Returns the link layer retry of a link at a switch; `None` without it.
+    fn llr(&self, has_llr: bool, switch: usize, rates: [Option<BitRate>; 2], delay: Span) -> Option<LlrPlan> {
         let [Some(one), Some(other)] = rates else { return None };
-        let frame_bytes_max = (self.config(switch).mtu.get() + ETHERNET_BYTES) as u32;
+        let frame_bytes_max = self.frame_bytes_max(switch);
         let link = LlrLink { rates: [one, other], delay, frame_bytes_max, overhead: self.plan.link_overhead };
         has_llr.then(|| self.plan.llr.plan(link))
     }
@@ -517,8 +499,11 @@ impl<'p> Build<'p> {
         let plan = self.plan;
         let links = plan.topology.links.iter().map(|link| {
             let ends = link.ends.each_ref().map(|end| self.place(end));
-            let llr = self.llr_between(link).and_then(Result::ok);
-            LinkPlan { ends, delay: self.link_delay(link), faults: link.faults, llr }
+            let ports = ends.map(|end| &self.config(end.switch).ports[end.port]);
+            let [one, other] = ports.map(|port| port.delay);
+            let delay = if link.devices.is_none() { one.max(other) } else { Span::ZERO };
+            let llr = self.llr(link.has_llr, ends[0].switch, ports.map(|port| port.rate), delay);
+            LinkPlan { ends, delay, faults: link.faults, llr }
         });
         let draw = match &plan.draw {
             Some(ports) => ports.iter().map(|port| self.place(port)).collect(),

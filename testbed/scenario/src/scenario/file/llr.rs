@@ -47,29 +47,26 @@ impl LlrPart {
 
     /// Returns the settings of a link. Defaults suit full rate: a copy is kept for a frame's own time, a round trip, and an
     /// acknowledgement that waits for its spacing and a frame. The timer is 5 us longer, as in SONiC's sample profiles.
-    ///
-    /// # Errors
-    /// The least replay buffer, if the file's has no room for a frame.
-    pub(super) fn plan(&self, link: LlrLink) -> Result<LlrPlan, Bytes> {
+    pub(super) fn plan(&self, link: LlrLink) -> LlrPlan {
         let LlrLink { rates: [one, other], delay, frame_bytes_max, overhead } = link;
         let frame = Bytes::new(frame_bytes_max.into()) + overhead;
         let acknowledged = frame * 2 + LlrPlan::MESSAGE_SPACING + LlrPlan::MESSAGE_BYTES;
         let round_trip = delay * 2 + one.min(other).time_for(acknowledged);
         let full_rate = one.max(other).bytes_in(round_trip) + frame;
         let replay_timer = self.replay_timer.unwrap_or(Span::from_micros(5) + round_trip);
-        let outstanding_bytes = self.outstanding_bytes.unwrap_or(full_rate);
-        let least = Bytes::new(frame_bytes_max.into());
-        if outstanding_bytes < least {
-            return Err(least);
-        }
-        Ok(LlrPlan {
-            outstanding_bytes,
+        LlrPlan {
+            outstanding_bytes: self.outstanding_bytes.unwrap_or(full_rate),
             outstanding_frames: self.outstanding_frames,
             replay_timer,
             replay_count: self.replay_count,
             pcs_lost_timeout: self.pcs_lost_timeout.unwrap_or(replay_timer * 10),
             frame_bytes_max,
-        })
+        }
+    }
+
+    /// Whether a replay buffer has room for a frame of this length, without FCS.
+    pub(super) fn holds(&self, frame_bytes: u32) -> bool {
+        self.outstanding_bytes.is_none_or(|bytes| bytes >= Bytes::new(frame_bytes.into()))
     }
 }
 
@@ -93,12 +90,12 @@ mod tests {
             frame_bytes_max: 9_214,
             overhead: Bytes::new(24),
         };
-        let plan = part.plan(link).unwrap();
+        let plan = part.plan(link);
         // 400 ns and 20,532 B at 50 B/ns, and a frame.
         assert_eq!(plan.outstanding_bytes.get(), 20_000 + 20_532 + 9_238);
         assert_eq!(plan.replay_timer.as_picos(), 5_400_000 + 410_640);
         assert_eq!(plan.pcs_lost_timeout, plan.replay_timer * 10);
         let small = LlrPart { outstanding_bytes: Some(Bytes::new(9_213)), ..part };
-        assert_eq!(small.plan(link), Err(Bytes::new(9_214)));
+        assert_eq!([9_213, 9_214].map(|bytes| small.holds(bytes)), [true, false]);
     }
 }
