@@ -200,6 +200,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         "results: {0}/*/ (summary.json, series.csv, events.csv, fct.csv, the switches' configurations); as a page: weir report {0}",
         output.display()
     );
+    note_earlier_runs(&output, &[&text]);
     if stop.load(Ordering::Relaxed) {
         let (all, left_out) = (names.len(), arguments.again(backend, &left));
         println!("INTERRUPTED: {} of {all} runs have results. For what is left: {left_out}", ended.len());
@@ -218,7 +219,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
     let name = runs.first().map_or("", |run| run.scenario.name.as_str()).to_owned();
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
     let stop = experiment::stopped_by_signals()?;
-    let (mut planned, mut of) = (Vec::new(), Vec::new());
+    let (mut planned, mut of, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     for seeds::SeededRun { of: run_of, seed, run, text } in seeds::seeded(&arguments.file, &text, &names, count)? {
         let [scenario] = <[Scenario; 1]>::try_from(at_dilation(arguments, std::slice::from_ref(&run), backend)?)
             .map_err(|_| Failure::Argument("a run is one scenario".to_owned()))?;
@@ -227,6 +228,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
         let directory = output.join(slug(&run.name));
         let run_dir = run_dir(&directory, &text)?;
         of.push((run_of, seed));
+        texts.push(text);
         planned.push(PlannedRun { name: run.name, expects: run.expects, scenario, run_dir, directory });
     }
     if !arguments.json {
@@ -249,6 +251,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
         );
     }
     println!("results: {0}/*/, one for each seed, and {0}/seeds.json", output.display());
+    note_earlier_runs(&output, &texts.iter().map(String::as_str).collect::<Vec<_>>());
     if stop.load(Ordering::Relaxed) {
         println!("INTERRUPTED: {} of {all} runs have results.", ended.len());
     }
@@ -305,6 +308,27 @@ fn run_dir(directory: &Path, text: &str) -> Result<RunDir, RunDirError> {
     let run_dir = experiment::directory(directory)?;
     run_dir.write_scenario(text)?;
     Ok(run_dir)
+}
+
+/// Prints a note on run directories in `output` with a scenario other than `texts`: reports show these earlier runs too.
+fn note_earlier_runs(output: &Path, texts: &[&str]) {
+    let entries = fs::read_dir(output).into_iter().flatten().flatten();
+    let is_earlier = |directory: &Path| {
+        let text = fs::read_to_string(directory.join("scenario.toml"));
+        directory.join("provenance.json").exists() && text.is_ok_and(|text| !texts.contains(&text.as_str()))
+    };
+    let mut earlier: Vec<String> = entries
+        .filter(|entry| is_earlier(&entry.path()))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    earlier.sort();
+    if !earlier.is_empty() {
+        println!(
+            "note: {} has earlier runs of another scenario, which reports include: {}; remove them, or name another directory (-o)",
+            output.display(),
+            earlier.join(", ")
+        );
+    }
 }
 
 /// Refuses flows between emulated hosts that need virtual time, in a scenario that also has real hosts.

@@ -5,7 +5,7 @@ use weir_units::Span;
 
 use super::input::{Run, RunCell};
 use super::verdict::is_good;
-use crate::run::traffic::{bus_cell, completion_cell, critical_path_cell, fct_cell, slowdown_cell};
+use crate::run::traffic::{bus_cell, completion_cell, critical_path_cell, fct_cell, is_below_max, slowdown_cell};
 use crate::table::{count, gbps};
 
 pub(super) struct KeyFigure {
@@ -142,12 +142,14 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     for traffic in traffics(runs) {
         let of = |run: &Run| run.summary.traffic.iter().find(|of| of.name == traffic).cloned();
         let all = |run: &Run| of(run)?.bins.into_iter().find(|bin| bin.sizes == "all");
+        let many = |run: &Run| all(run).filter(|bin| is_below_max(bin, 990));
         row(&format!("{traffic}: messages completed"), &|run| Some(count(of(run)?.completed)));
         row(&format!("{traffic}: unfinished"), &|run| Some(count(of(run)?.unfinished)));
         row(&format!("{traffic}: FCT mean, us"), &|run| Some(fct_cell(&all(run)?, |of| of.mean)));
-        row(&format!("{traffic}: FCT 99 %, us"), &|run| Some(fct_cell(&all(run)?, |of| of.p99)));
+        row(&format!("{traffic}: FCT 99 %, us"), &|run| Some(fct_cell(&many(run)?, |of| of.p99)));
         row(&format!("{traffic}: slowdown mean"), &|run| slowdown_cell(&all(run)?, |of| of.mean));
-        row(&format!("{traffic}: slowdown 99 %"), &|run| slowdown_cell(&all(run)?, |of| of.p99));
+        row(&format!("{traffic}: slowdown 99 %"), &|run| slowdown_cell(&many(run)?, |of| of.p99));
+        row(&format!("{traffic}: slowdown max"), &|run| slowdown_cell(&all(run)?, |of| of.max));
         // Of the last repetition, as those before it warm congestion control up.
         let last = |run: &Run| of(run)?.repetitions.pop();
         row(&format!("{traffic}: completion of the last repetition, us"), &|run| Some(completion_cell(&last(run)?)));

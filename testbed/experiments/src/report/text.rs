@@ -112,11 +112,11 @@ fn messages(text: &mut String, run: &Run, is_alone: bool) {
             "{}",
             plain(&format!("{of}{}: {} messages completed{unfinished}", traffic.name, count(traffic.completed)))
         );
-        let mut table = Table::new(["size", "messages", "slowdown: mean", "50 %", "99 %", "FCT, us: mean", "99 %"]);
+        let mut table =
+            Table::new(["size", "messages", "slowdown: mean", "50 %", "99 %", "max", "FCT, us: mean", "99 %"]);
         for bin in &traffic.bins {
-            // The mean, 50 % and 99 % of slowdowns, and the mean and 99 % of FCTs.
-            let [messages, mean, p50, _, p99, _, fct_mean, _, fct_p99] = bin_cells(bin);
-            table.row([bin.sizes.clone(), messages, mean, p50, p99, fct_mean, fct_p99]);
+            let [messages, mean, p50, _, p99, _, max, fct_mean, _, fct_p99] = bin_cells(bin);
+            table.row([bin.sizes.clone(), messages, mean, p50, p99, max, fct_mean, fct_p99]);
         }
         let _ = writeln!(text, "{table}");
     }

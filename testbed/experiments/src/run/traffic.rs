@@ -103,14 +103,15 @@ pub(crate) fn unfinished(traffic: &TrafficSummary) -> String {
 pub(crate) const NEVER: &str = "never";
 
 /// Headings of the table of messages, which has a row for each size.
-pub(crate) const BIN_HEAD: [&str; 9] =
-    ["messages", "slowdown: mean", "50 %", "95 %", "99 %", "99.9 %", "FCT, us: mean", "50 %", "99 %"];
+pub(crate) const BIN_HEAD: [&str; 10] =
+    ["messages", "slowdown: mean", "50 %", "95 %", "99 %", "99.9 %", "max", "FCT, us: mean", "50 %", "99 %"];
 
 /// Cells below [`BIN_HEAD`].
 pub(crate) fn bin_cells(bin: &BinSummary) -> [String; BIN_HEAD.len()] {
     let slowdown =
         |value: fn(&Distribution) -> Option<u64>| slowdown_cell(bin, value).unwrap_or_else(|| "-".to_owned());
     let fct = |value: fn(&Distribution) -> Option<u64>| fct_cell(bin, value);
+    let tail = |permille: u64, cell: String| if is_below_max(bin, permille) { cell } else { "-".to_owned() };
     let messages = match bin.unfinished {
         0 => count(bin.count),
         unfinished => format!("{} ({} unfinished)", count(bin.count), count(unfinished)),
@@ -119,13 +120,19 @@ pub(crate) fn bin_cells(bin: &BinSummary) -> [String; BIN_HEAD.len()] {
         messages,
         slowdown(|of| of.mean),
         slowdown(|of| of.p50),
-        slowdown(|of| of.p95),
-        slowdown(|of| of.p99),
-        slowdown(|of| of.p999),
+        tail(950, slowdown(|of| of.p95)),
+        tail(990, slowdown(|of| of.p99)),
+        tail(999, slowdown(|of| of.p999)),
+        slowdown(|of| of.max),
         fct(|of| of.mean),
         fct(|of| of.p50),
-        fct(|of| of.p99),
+        tail(990, fct(|of| of.p99)),
     ]
+}
+
+/// Whether a percentile is another number than the maximum: that of 99 % is from 100 messages on.
+pub(crate) fn is_below_max(bin: &BinSummary, permille: u64) -> bool {
+    bin.count * (1_000 - permille) >= 1_000
 }
 
 /// Slowdown of a bin's messages; `None` without an ideal time.
@@ -189,10 +196,11 @@ mod tests {
         );
         let text = table.to_string();
         let cells: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
-        let expected = ["10KB-100KB", "1,234", "1.50", "1.00", "2.00", "3.00", "31.40", "12.3", "10.0", "50.0"];
+        let expected =
+            ["10KB-100KB", "1,234", "1.50", "1.00", "2.00", "3.00", "31.40", "40.00", "12.3", "10.0", "50.0"];
         assert_eq!(cells, expected);
         let cells: Vec<&str> = text.lines().nth(3).unwrap().split_whitespace().skip(2).collect();
-        assert_eq!(cells.join(" "), "3 (2 unfinished) never never never never never never never never");
+        assert_eq!(cells.join(" "), "3 (2 unfinished) never never - - - never never never -");
     }
     #[test]
     fn a_row_for_each_repetition() {

@@ -95,8 +95,8 @@ const SCENARIO: Key<()> =
 const RUNS: Key<()> = Key::other("runs", "list of names", "The scenario's `[[runs]]` to run.").or_else("all");
 const SEEDS: Key<()> = Key::other(
     "seeds",
-    "list or range of 0 to 4294967295",
-    "Values of `scenario.seed`. Workloads and faults with their own `seed` keep it.",
+    "number, list or range of 0 to 4294967295",
+    "Values of `scenario.seed`; 5 is 1 to 5. Workloads and faults with their own `seed` keep it.",
 )
 .or_else("the scenario's");
 const ONLY: Key<CombinationFilter> = Key::choice(

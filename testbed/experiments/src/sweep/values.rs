@@ -5,6 +5,8 @@ use std::fmt;
 use toml::{Table, Value};
 
 pub(super) const VALUES_MAX: usize = 100_000;
+/// Maximum number of seeds that is written as a number, as of the option `--seeds`.
+const SEEDS_MAX: i64 = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ValuesError {
@@ -23,11 +25,15 @@ pub(super) fn values(of: &Value) -> Result<Vec<Value>, ValuesError> {
     }
 }
 
-/// Parses seeds as [`values`]; a range's default step is 1.
+/// Parses seeds: a list, a range as [`values`] has it, whose default step is 1, or their number, from 1 on.
 pub(super) fn seeds(of: &Value) -> Result<Vec<u32>, ValuesError> {
-    let help = "write for example seeds = [1, 2, 3] or seeds = { from = 1, count = 20 }";
+    let help = "write for example seeds = 20, seeds = [1, 2, 3] or seeds = { from = 1, count = 20 }";
     let list = match of {
         Value::Table(range) => range_of(range, Some(Value::Integer(1)))?,
+        Value::Integer(count @ 1..=SEEDS_MAX) => (1..=*count).map(Value::Integer).collect(),
+        Value::Integer(_) => {
+            return Err(wrong(&format!("the number of seeds is from 1 to {SEEDS_MAX}"), help));
+        }
         other => values(other)?,
     };
     let seed = |value: &Value| value.as_integer().and_then(|seed| u32::try_from(seed).ok());
@@ -270,6 +276,10 @@ mod tests {
         };
         assert_eq!(of("{ from = 1, count = 3 }"), Ok(vec![1, 2, 3]));
         assert_eq!(of("{ from = 0, to = 4, step = 2 }"), Ok(vec![0, 2, 4]));
+        assert_eq!(of("5"), Ok(vec![1, 2, 3, 4, 5]));
+        for bad in ["0", "-1", "10001"] {
+            assert_eq!(of(bad), Err("the number of seeds is from 1 to 10000".to_owned()), "{bad}");
+        }
         assert_eq!(of("[4294967295, 0]"), Ok(vec![4_294_967_295, 0]));
         for bad in ["[-1]", "[4294967296]", "[0.5]", "[\"a\"]"] {
             assert_eq!(of(bad), Err("a seed is a whole number from 0 to 4294967295".to_owned()), "{bad}");
