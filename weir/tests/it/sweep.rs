@@ -108,6 +108,8 @@ fn tables_are_the_same_by_whatever_number_of_cores_and_in_shards() {
     let (code, said) = lab.weir(&["merge", "shards/2", "shards/1", "-o", "merged"]);
     assert_eq!(code, 0, "{said}");
     assert_eq!(whole, lab.tables("merged"));
+    let run = "runs/1-sizes-10kb-seed-1/fct.csv";
+    assert_eq!(lab.text("merged", run), lab.text("one", run));
 
     fs::write(lab.path("sweep.toml"), SWEEP.replace("count = 3", "count = 2")).unwrap();
     lab.good("other", &[]);
@@ -249,6 +251,12 @@ fn job_scripts_are_written_without_slurm() {
     assert!(lab.text("out", "slurm/merge.sh").contains(" sweep merge "));
 }
 
+/// Numbers of a column.
+fn csv_column(text: &str, name: &str) -> Vec<f64> {
+    let place = text.lines().next().unwrap().split(',').position(|column| column == name).unwrap();
+    text.lines().skip(1).map(|line| line.split(',').nth(place).unwrap().parse().unwrap()).collect()
+}
+
 #[test]
 fn a_sweep_makes_figures_with_seeds_pooled_and_they_come_first_on_its_page() {
     let figures = "[[figures]]\nname = \"fct\"\nx = \"sizes\"\ny = \"fct_mean\"\nby = \"policy\"\n";
@@ -259,13 +267,24 @@ fn a_sweep_makes_figures_with_seeds_pooled_and_they_come_first_on_its_page() {
     assert!(svg.contains("FCT mean of incast (us)") && svg.contains("sizes (KB)"), "{svg}");
     let csv = lab.text("out", "figures/fct.csv");
     let lines: Vec<&str> = csv.lines().collect();
-    assert_eq!(lines[0], "column,run,workloads.incast.sizes,mean,low,high,runs,failed");
+    assert_eq!(lines[0], "column,run,workloads.incast.sizes,value,low,high,runs,failed");
     assert!(lines.len() == 3 && lines[1..].iter().all(|line| line.ends_with(",3,0")), "{csv}");
     let weir = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         let Output { status, stdout, stderr } = command.args(arguments).current_dir(lab.0.path()).output().unwrap();
         (status.code(), [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat())
     };
+    // A percentile is that of the messages of three seeds.
+    let (code, said) = weir(&["plot", "out", "--x", "sizes", "--y", "fct_p99", "-o", "pooled.svg"]);
+    assert_eq!(code, Some(0), "{said}");
+    let pooled = fs::read_to_string(lab.path("pooled.csv")).unwrap();
+    let mut fcts: Vec<f64> = (1..=3)
+        .flat_map(|seed| csv_column(&lab.text("out", &format!("runs/{seed}-sizes-10kb-seed-{seed}/fct.csv")), "fct_us"))
+        .collect();
+    fcts.sort_by(f64::total_cmp);
+    let p99 = fcts[(fcts.len() * 99).div_ceil(100) - 1] * 1e3;
+    let value: f64 = pooled.lines().nth(1).unwrap().split(',').nth(2).unwrap().parse().unwrap();
+    assert!((value - p99).abs() < 1e-3, "{pooled}, {p99}");
     // A figure of the finished sweep, with a name of its own; seeds apart.
     let (code, said) =
         weir(&["plot", "out", "--x", "sizes", "--y", "pauses_sent,fct_p99", "--by", "seed", "-o", "mine.svg"]);

@@ -15,6 +15,7 @@ use crate::table::{Table, count, gbps};
 /// Word in the failure text of an interrupted run.
 const INTERRUPTED: &str = "interrupted";
 const FLOWS_MAX: usize = 10;
+/// Number of plotted ports up to which each has rows of its own.
 const PORTS_MAX: usize = 4;
 /// Columns of a table and of the figure.
 pub(super) const RUNS_SIDE_BY_SIDE: usize = 4;
@@ -216,15 +217,23 @@ fn comparison(ended: &[CompletedRun]) -> Table {
             find_window(&run.summary, window).map_or("-".to_owned(), |(flows, _)| gbps(flows[n].throughput_bps))
         });
     }
-    for port in drawn_ports(ended).into_iter().take(PORTS_MAX) {
-        let of_port = |run: &CompletedRun| run.summary.ports.iter().find(|of| of.name == port).cloned();
+    let ports = drawn_ports(ended);
+    if ports.len() > PORTS_MAX {
+        row("longest ingress queue, KB", &|run| {
+            let queues = run.summary.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (class, port)));
+            let longest = queues.max_by_key(|(class, _)| class.ingress_max_bytes);
+            longest.map_or("-".to_owned(), |(class, port)| format!("{} ({})", kb(class.ingress_max_bytes), port.name))
+        });
+    }
+    for port in ports.iter().filter(|_| ports.len() <= PORTS_MAX) {
+        let of_port = |run: &CompletedRun| run.summary.ports.iter().find(|of| of.name == *port).cloned();
         row(&format!("{port}: longest ingress queue, KB"), &|run| {
             let longest = of_port(run).and_then(|port| port.classes.iter().map(|class| class.ingress_max_bytes).max());
             longest.map_or("-".to_owned(), kb)
         });
         let Some(window) = window else { continue };
         let in_window = |run: &CompletedRun| {
-            find_window(&run.summary, window).and_then(|(_, ports)| ports.iter().find(|of| of.port == port).cloned())
+            find_window(&run.summary, window).and_then(|(_, ports)| ports.iter().find(|of| of.port == *port).cloned())
         };
         row(&format!("{port}, {window}: ingress queue, KB"), &|run| {
             in_window(run).map_or("-".to_owned(), |port| {

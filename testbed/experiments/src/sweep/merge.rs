@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::directory::{FinishedPoint, Manifest, Origin, SweepDir, all_finished};
@@ -16,7 +17,7 @@ pub(super) struct MergeArguments {
     /// Directories of the shards, in any order.
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Directory of the tables. The runs stay where they are.
+    /// Directory of the tables and figures. The runs stay where they are, and links lead to them.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// Print the outcome of the sweep as JSON in place of sentences.
@@ -58,10 +59,22 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     for (finished, folder, _) in points.into_values() {
         records.push(PointRecord::read(finished, &folder, &manifest.columns)?);
     }
-    let _open = SweepDir::open(&arguments.output, &manifest)?;
+    let merged = SweepDir::open(&arguments.output, &manifest)?;
+    records.iter().try_for_each(|record| link(&record.folder, &merged.folder(&record.finished.point)))?;
     let any = &records[0].finished.point;
     results::write(&arguments.output, any, &manifest.columns, &records)?;
     conclude(&arguments.output, &records, manifest.points, OutputMode { json: arguments.json })
+}
+
+/// Links a run's directory to its place in the merged sweep, for figures of messages and for reports.
+fn link(run: &Path, place: &Path) -> Result<(), Failure> {
+    if let Some(folder) = place.parent() {
+        fs::create_dir_all(folder).map_err(with_path(folder))?;
+    }
+    if place.is_symlink() {
+        fs::remove_file(place).map_err(with_path(place))?;
+    }
+    symlink(run.canonicalize().map_err(with_path(run))?, place).map_err(with_path(place))
 }
 
 /// Moves finished points of the sweep's shards into the directory of all points. Refuses a shard that is running.

@@ -1,9 +1,10 @@
 //! `weir plot`: figures of a sweep, with a choice of axes, series and panels; values are pooled over seeds.
 //!
-//! `names` resolves short names of columns, `results` reads a sweep's tables, `pooled` makes points of its rows, and
-//! `drawn` makes lines and panels of these.
+//! `names` resolves short names of columns, `results` reads a sweep's tables, `messages` the messages of its runs, `pooled` makes points of
+//! both, and `drawn` makes lines and panels of these.
 
 mod drawn;
+mod messages;
 mod names;
 mod pooled;
 mod results;
@@ -97,7 +98,7 @@ pub(crate) fn draw(
     output: Option<&Path>,
 ) -> Result<DrawnFigure, Failure> {
     let wanted = resolved(spec, &results.names()).map_err(Failure::Argument)?;
-    let points = pooled::points(&wanted, results).map_err(Failure::Argument)?;
+    let points = pooled::points(&wanted, results)?;
     let figure = drawn::figure(spec, &wanted, &points, results);
     let name = spec.name.clone().unwrap_or_else(|| wanted.file_name(results));
     let base = output.map_or_else(|| directory.join(FOLDER).join(&name), Path::to_owned);

@@ -1,6 +1,8 @@
 //! Means, shares and ratios, with their 95 % intervals. Results are the same on every machine: sums are in the order of
 //! the seeds, with only the four operations and the square root, which IEEE 754 rounds exactly.
 
+use weir_results::measure::nearest_rank;
+
 /// Number computed from several runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Estimate {
@@ -85,22 +87,44 @@ pub(crate) fn share(holds_for: usize, runs: usize) -> Option<Estimate> {
     Some(Estimate { value: p, interval, runs, holds_for: Some(holds_for), values: Vec::new() })
 }
 
-/// Ratio of the means of two numbers of each run, with an interval by the jackknife over the runs (Miller, Biometrika
-/// 1974). `None` without runs, or for a second mean of 0.
+/// Ratio of the means of two numbers of each run, with an interval by the jackknife over the runs. `None` without runs, or for a second mean of 0.
 pub(crate) fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let n = pairs.len();
     let of = |sum: (f64, f64)| (sum.1 != 0.0).then(|| sum.0 / sum.1);
     let all = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
     let value = of(all)?;
     let without: Option<Vec<f64>> = pairs.iter().map(|pair| of((all.0 - pair.0, all.1 - pair.1))).collect();
-    let without = without.filter(|_| n > 1).unwrap_or_default();
-    let interval = average(&without).map(|mean| {
+    Some(jackknife(value, n, &without.unwrap_or_default()))
+}
+
+/// Estimate of a number of `runs` runs, with an interval from its values without one run each (Miller, Biometrika 1974).
+fn jackknife(value: f64, runs: usize, without: &[f64]) -> Estimate {
+    let without = if runs > 1 { without } else { &[] };
+    let n = runs as f64;
+    let interval = average(without).map(|mean| {
         let squares: f64 = without.iter().map(|one| (one - mean) * (one - mean)).sum();
-        let half = t_975(n - 1) * (squares * (n - 1) as f64 / n as f64).sqrt();
+        let half = t_975(runs - 1) * (squares * (n - 1.0) / n).sqrt();
         (value - half, value + half)
     });
-    let values = without.iter().map(|one| n as f64 * value - (n - 1) as f64 * one).collect();
-    Some(Estimate { value, interval, runs: n, holds_for: None, values })
+    let values = without.iter().map(|one| n * value - (n - 1.0) * one).collect();
+    Estimate { value, interval, runs, holds_for: None, values }
+}
+
+/// Percentile of the values of all runs together, by nearest rank, with an interval by the jackknife: a run is a group of many values
+/// (Shao and Wu, Annals of Statistics 1989). `None` without values, or where a rank is that of an infinite value.
+pub(crate) fn pooled_percentile(runs: &[Vec<f64>], percent: f64) -> Option<Estimate> {
+    let of_run = |(run, values): (usize, &Vec<f64>)| values.iter().map(move |value| (*value, run)).collect::<Vec<_>>();
+    let mut all: Vec<(f64, usize)> = runs.iter().enumerate().flat_map(of_run).collect();
+    all.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let percentile = |without: Option<usize>| {
+        let count = all.len() - without.map_or(0, |run| runs[run].len());
+        let rank = nearest_rank(count as u64, percent) as usize;
+        let mut kept = all.iter().filter(|(_, run)| without != Some(*run));
+        kept.nth(rank).map(|(value, _)| *value).filter(|value| value.is_finite())
+    };
+    let without: Option<Vec<f64>> =
+        (0..runs.len()).filter(|_| runs.len() > 1).map(|run| percentile(Some(run))).collect();
+    Some(jackknife(percentile(None)?, runs.len(), &without?))
 }
 
 /// Middle value, or the mean of the two in the middle.
@@ -138,6 +162,22 @@ mod tests {
 
     fn near(one: f64, other: f64) -> bool {
         (one - other).abs() < 5e-4 * other.abs().max(1.0)
+    }
+
+    #[test]
+    fn percentiles_are_of_all_runs_together() {
+        // By hand: the 18th of 20 values, and the 14th of the 15 that other runs have.
+        let runs =
+            [vec![1.0, 9.0, 17.0, 5.0, 13.0], vec![2.0, 6.0, 10.0, 14.0, 18.0], vec![3.0, 7.0, 11.0, 15.0, 19.0]];
+        let runs = [&runs[..], &[vec![4.0, 8.0, 12.0, 16.0, 20.0]]].concat();
+        let of = pooled_percentile(&runs, 90.0).unwrap();
+        let without = [19.0, 19.0, 18.0, 18.0];
+        let half = 3.182 * (3.0 / 4.0 * without.map(|one: f64| (one - 18.5) * (one - 18.5)).iter().sum::<f64>()).sqrt();
+        let (low, high) = of.interval.unwrap();
+        assert!(of.value == 18.0 && near(low, 18.0 - half) && near(high, 18.0 + half), "{of:?}");
+        assert_eq!(pooled_percentile(&runs[..1], 99.0).unwrap(), Estimate::exactly(17.0, 1));
+        assert_eq!(pooled_percentile(&[vec![1.0, f64::INFINITY], vec![2.0]], 99.0), None);
+        assert_eq!(pooled_percentile(&[vec![], vec![]], 50.0), None);
     }
 
     #[test]

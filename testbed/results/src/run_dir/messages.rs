@@ -16,13 +16,15 @@ pub struct RunMessage<'a> {
     pub to: &'a str,
     /// Payload of the message.
     pub bytes: u64,
+    /// Release to the NIC, in microseconds from the start of the run.
+    pub released_us: f64,
     /// Flow completion time in microseconds; `None` if it did not finish.
     pub fct_us: Option<f64>,
     /// Flow completion time in an empty fabric, in microseconds, above 0; `None` if unknown.
     pub ideal_us: Option<f64>,
 }
 
-const COLUMNS: [&str; 6] = ["flow", "from", "to", "bytes", "fct_us", "ideal_us"];
+const COLUMNS: [&str; 7] = ["flow", "from", "to", "bytes", "released_us", "fct_us", "ideal_us"];
 
 /// Reads all messages of a run's directory: completed messages in order of completion, then unfinished messages. Omits an
 /// incomplete last row, as of a killed run.
@@ -55,7 +57,7 @@ fn read(path: &Path, lines: impl Read, mut note: impl FnMut(&RunMessage<'_>)) ->
     let mut row = csv::StringRecord::new();
     while csv.read_record(&mut row).map_err(|error| of_csv(&error))? {
         let line = row.position().map_or(0, csv::Position::line);
-        let [flow, from, to, bytes, fct, ideal] = places.map(|place| &row[place]);
+        let [flow, from, to, bytes, released, fct, ideal] = places.map(|place| &row[place]);
         let micros = |text: &str| match text {
             "" => Ok(None),
             text => text
@@ -66,8 +68,9 @@ fn read(path: &Path, lines: impl Read, mut note: impl FnMut(&RunMessage<'_>)) ->
                 .ok_or_else(|| wrong(line, format!("\"{text}\" is not a time in microseconds"))),
         };
         let bytes = bytes.parse().map_err(|_| wrong(line, format!("\"{bytes}\" is not a size in bytes")))?;
+        let released_us = micros(released)?.ok_or_else(|| wrong(line, "there is no time of release".to_owned()))?;
         let (fct_us, ideal_us) = (micros(fct)?, micros(ideal)?.filter(|ideal| *ideal > 0.0));
-        note(&RunMessage { flow, from, to, bytes, fct_us, ideal_us });
+        note(&RunMessage { flow, from, to, bytes, released_us, fct_us, ideal_us });
     }
     Ok(())
 }
@@ -93,7 +96,7 @@ mod tests {
         let text = "flow,released_us,bytes,fct_us,from,to,ideal_us\na,0,5,10.5,x,y,7\na,0,6,,x,y,0\n";
         let all = [("a x>y".to_owned(), 5, Some(10.5), Some(7.0)), ("a x>y".to_owned(), 6, None, None)];
         assert_eq!(read_all(text).unwrap(), all);
-        let text = "ideal_us,to,from,fct_us,bytes,flow,new\n7,y,x,10.5,5,a,?\n,y,x,,6,a,?\n";
+        let text = "ideal_us,to,from,fct_us,bytes,flow,new,released_us\n7,y,x,10.5,5,a,?,0\n,y,x,,6,a,?,0\n";
         assert_eq!(read_all(text).unwrap(), all);
     }
 
@@ -105,6 +108,7 @@ mod tests {
         assert_eq!(wrong("a,0,5,NaN,x,y,7\n"), "out/fct.csv:3: \"NaN\" is not a time in microseconds");
         assert_eq!(wrong("a,0,5,10,x,y,-7\n"), "out/fct.csv:3: \"-7\" is not a time in microseconds");
         assert_eq!(wrong("a,0,5 B,10,x,y,7\n"), "out/fct.csv:3: \"5 B\" is not a size in bytes");
+        assert_eq!(wrong("a,,5,10,x,y,7\n"), "out/fct.csv:3: there is no time of release");
         assert!(wrong("a,0,5\n").starts_with("out/fct.csv:3: "), "{}", wrong("a,0,5\n"));
         assert_eq!(read_all("a,b\n1,2\n").unwrap_err(), "out/fct.csv:1: there is no column \"flow\"");
     }

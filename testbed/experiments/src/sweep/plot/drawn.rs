@@ -68,7 +68,7 @@ pub(super) fn table(wanted: &ResolvedFigure, points: &[PooledValue], results: &R
         columns.push((names.keys[*key].clone(), text(&|place| place.series[n].clone())));
     }
     columns.push((names.keys[wanted.x].clone(), text(&|place| place.x.clone())));
-    columns.push(("mean".to_owned(), number(&|point| Some(point.estimate.as_ref()?.value))));
+    columns.push(("value".to_owned(), number(&|point| Some(point.estimate.as_ref()?.value))));
     columns.push(("low".to_owned(), number(&|point| Some(point.estimate.as_ref()?.interval?.0))));
     columns.push(("high".to_owned(), number(&|point| Some(point.estimate.as_ref()?.interval?.1))));
     columns.push(("runs".to_owned(), points.iter().map(|point| Cell::from_u64(point.runs as u64)).collect()));

@@ -2,9 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use super::messages::{PercentileColumn, RunMessages};
 use super::names::ResolvedFigure;
 use super::results::{Results, SweepRow};
+use crate::Failure;
 use crate::table::statistics::{Estimate, mean};
+
+/// Values of a position.
+#[derive(Default)]
+struct Group<'r> {
+    values: Vec<Option<f64>>,
+    rows: Vec<&'r SweepRow>,
+    failed: usize,
+}
 
 /// Position of a point: column, panel, series and horizontal value, as the keys' texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +29,8 @@ pub(super) struct GroupKey {
 #[derive(Clone, Debug)]
 pub(super) struct PooledValue {
     pub place: GroupKey,
-    /// Mean; `None` if a run failed or has no value, because the other runs' mean would flatter.
+    /// Mean, or a percentile of the messages of all seeds; `None` if a run failed or has no value, because the other runs' mean would
+    /// flatter.
     pub estimate: Option<Estimate>,
     pub failed: usize,
     pub runs: usize,
@@ -28,8 +39,8 @@ pub(super) struct PooledValue {
 /// All points, in the order of the sweep.
 ///
 /// # Errors
-/// Another parameter varies, so that a mean would be over more than seeds.
-pub(super) fn points(wanted: &ResolvedFigure, results: &Results) -> Result<Vec<PooledValue>, String> {
+/// Another parameter varies, so that a mean would be over more than seeds; or the messages of runs can't be read.
+pub(super) fn points(wanted: &ResolvedFigure, results: &Results) -> Result<Vec<PooledValue>, Failure> {
     let names = results.names();
     let rows: Vec<&SweepRow> =
         results.rows.iter().filter(|row| wanted.keep.iter().all(|(key, value)| row.keys[*key] == *value)).collect();
@@ -40,7 +51,7 @@ pub(super) fn points(wanted: &ResolvedFigure, results: &Results) -> Result<Vec<P
             values.dedup();
             format!("{} is one of {}", names.keys[*key], values.join(", "))
         });
-        return Err(format!("no row is left; {}", kept.collect::<Vec<_>>().join("; ")));
+        return Err(Failure::Argument(format!("no row is left; {}", kept.collect::<Vec<_>>().join("; "))));
     }
     let used = |key: usize| {
         wanted.x == key || wanted.by.contains(&key) || wanted.panels == Some(key) || names.keys[key] == "seed"
@@ -55,13 +66,13 @@ pub(super) fn points(wanted: &ResolvedFigure, results: &Results) -> Result<Vec<P
         let before = rest_by_key.entry(of(&named)).or_insert_with(|| rest.clone());
         if let Some(n) = (0..others.len()).find(|n| before[*n] != rest[*n]) {
             let key = &names.keys[others[n]];
-            return Err(format!(
+            return Err(Failure::Argument(format!(
                 "{key} varies too, and a mean would be over more than seeds; name it with --by or --panels, or keep one value: --where \"{key}={}\"",
                 rest[n]
-            ));
+            )));
         }
     }
-    let mut points: Vec<(GroupKey, Vec<Option<f64>>, usize)> = Vec::new();
+    let mut groups: Vec<(GroupKey, Group<'_>)> = Vec::new();
     for y in 0..wanted.y.len() {
         for row in &rows {
             let place = GroupKey {
@@ -76,24 +87,32 @@ pub(super) fn points(wanted: &ResolvedFigure, results: &Results) -> Result<Vec<P
                 "false" => Some(0.0),
                 number => number.parse().ok(),
             };
-            let found = match points.iter().position(|(other, ..)| *other == place) {
+            let found = match groups.iter().position(|(other, _)| *other == place) {
                 Some(found) => found,
                 None => {
-                    points.push((place, Vec::new(), 0));
-                    points.len() - 1
+                    groups.push((place, Group::default()));
+                    groups.len() - 1
                 }
             };
-            points[found].1.push(value.filter(|_| row.is_good));
-            points[found].2 += usize::from(!row.is_good);
+            let group = &mut groups[found].1;
+            group.values.push(value.filter(|_| row.is_good));
+            group.rows.push(row);
+            group.failed += usize::from(!row.is_good);
         }
     }
-    let pooled = points.into_iter().map(|(place, values, failed)| PooledValue {
-        place,
-        runs: values.len(),
-        failed,
-        estimate: values.into_iter().collect::<Option<Vec<f64>>>().and_then(|values| mean(&values)),
-    });
-    Ok(pooled.collect())
+    let percentiles: Vec<Option<PercentileColumn>> =
+        wanted.y.iter().map(|y| PercentileColumn::parse(&names.columns[*y])).collect();
+    let mut messages = RunMessages::new(&results.directory);
+    let mut points = Vec::new();
+    for (place, Group { values, rows, failed }) in groups {
+        let values: Option<Vec<f64>> = values.into_iter().collect();
+        let estimate = match (values, &percentiles[place.y]) {
+            (Some(values), Some(column)) if values.len() > 1 => messages.percentile(column, &rows)?,
+            (values, _) => values.and_then(|values| mean(&values)),
+        };
+        points.push(PooledValue { place, estimate, failed, runs: rows.len() });
+    }
+    Ok(points)
 }
 
 /// Notes on omitted points, with the reason.

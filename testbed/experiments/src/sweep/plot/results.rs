@@ -1,7 +1,7 @@
 //! Tables of a sweep as text: parameters and results. Failed points are read too, so that they are not omitted
 //! silently.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Failure;
 use crate::sweep::directory::Manifest;
@@ -11,10 +11,14 @@ pub(crate) struct Results {
     pub sweep: String,
     names: ColumnNames,
     pub rows: Vec<SweepRow>,
+    /// Directory of the sweep.
+    pub directory: PathBuf,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct SweepRow {
+    /// Number of the point.
+    pub point: usize,
     /// Values of the keys; `cells` has those of the columns.
     pub keys: Vec<String>,
     pub cells: Vec<String>,
@@ -25,7 +29,7 @@ impl Results {
     /// Reads results.csv and failures.csv of a directory.
     pub(crate) fn read(directory: &Path) -> Result<Results, Failure> {
         let Manifest { name: sweep, columns, .. } = Manifest::read(directory)?;
-        let mut results = Results { sweep, ..Results::default() };
+        let mut results = Results { sweep, directory: directory.to_owned(), ..Results::default() };
         for (file, is_good) in [("results.csv", true), ("failures.csv", false)] {
             let path = directory.join(file);
             let wrong = |what: String| Failure::Argument(format!("{}: {what}", path.display()));
@@ -43,7 +47,9 @@ impl Results {
             for record in csv.records() {
                 let record = record.map_err(|error| wrong(error.to_string()))?;
                 let at = |place: usize| record.get(place).unwrap_or_default().to_owned();
+                let point = head.iter().position(|name| name == "point").and_then(|place| at(place).parse().ok());
                 results.rows.push(SweepRow {
+                    point: point.ok_or_else(|| wrong("a row has no number of its point".to_owned()))?,
                     keys: keys.iter().map(|place| at(*place)).collect(),
                     cells: cells.iter().map(|place| place.map_or_else(String::new, at)).collect(),
                     is_good,

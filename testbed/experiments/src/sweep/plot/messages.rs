@@ -1,0 +1,141 @@
+//! Percentiles of the messages of several seeds. The percentile of a few messages is their maximum, so that a mean over seeds would be too
+//! large.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::Table;
+use weir_results::measure::{SIZE_BINS, SizeBin};
+use weir_results::run_dir::read_messages;
+use weir_units::{Bytes, Span};
+
+use super::results::SweepRow;
+use crate::Failure;
+use crate::sweep::directory::all_finished;
+use crate::table::key_path::KeyPath;
+use crate::table::statistics::{Estimate, pooled_percentile};
+
+/// Column of a percentile of a traffic's messages.
+#[derive(Debug)]
+pub(super) struct PercentileColumn {
+    traffic: String,
+    bin: &'static SizeBin,
+    is_slowdown: bool,
+    percent: f64,
+}
+
+impl PercentileColumn {
+    /// Parses a column's name, such as `traffic.incast.bins.all.fct_ns.p99`; `None` for a column of another kind.
+    pub(super) fn parse(name: &str) -> Option<PercentileColumn> {
+        let path = KeyPath::parse(name)?;
+        let [first, traffic, second, sizes, quantity, figure] = path.keys() else { return None };
+        if (first.as_str(), second.as_str()) != ("traffic", "bins") {
+            return None;
+        }
+        let is_slowdown = match quantity.as_str() {
+            "fct_ns" => false,
+            "slowdown_permille" => true,
+            _ => return None,
+        };
+        let percent = match figure.as_str() {
+            "p50" => 50.0,
+            "p95" => 95.0,
+            "p99" => 99.0,
+            "p999" => 99.9,
+            _ => return None,
+        };
+        let bin = SIZE_BINS.iter().find(|bin| bin.name == sizes)?;
+        Some(PercentileColumn { traffic: traffic.clone(), bin, is_slowdown, percent })
+    }
+
+    /// Reads the values of a run's messages in the unit of the column, without those of the warm-up; infinite for unfinished ones.
+    fn values(&self, run: &Path) -> Result<Vec<f64>, Failure> {
+        let warm_up_us = warm_up(run).as_picos() as f64 / 1e6;
+        let mut values = Vec::new();
+        let read = read_messages(run, |message| {
+            if message.flow == self.traffic
+                && message.released_us >= warm_up_us
+                && self.bin.holds(Bytes::new(message.bytes))
+            {
+                let fct_us = message.fct_us.unwrap_or(f64::INFINITY);
+                values.extend(match self.is_slowdown {
+                    true => message.ideal_us.map(|ideal_us| fct_us / ideal_us),
+                    false => Some(fct_us),
+                });
+            }
+        });
+        read.map_err(|error| Failure::Argument(error.to_string()))?;
+        // Thousandths, and nanoseconds.
+        values.iter_mut().for_each(|value| *value *= 1e3);
+        Ok(values)
+    }
+}
+
+/// Warm-up of a run's scenario.
+fn warm_up(run: &Path) -> Span {
+    let text = fs::read_to_string(run.join("scenario.toml")).unwrap_or_default();
+    let table: Table = text.parse().unwrap_or_default();
+    let written = table.get("scenario").and_then(|scenario| scenario.get("warm_up")).and_then(toml::Value::as_str);
+    written.and_then(|text| text.parse().ok()).unwrap_or(Span::ZERO)
+}
+
+/// Reader of the messages of a sweep's runs.
+pub(super) struct RunMessages<'d> {
+    directory: &'d Path,
+    /// Directories of the runs by number of the point, once they are listed.
+    folders: Option<BTreeMap<usize, PathBuf>>,
+}
+
+impl<'d> RunMessages<'d> {
+    /// Creates a reader of the runs in a sweep's directory.
+    pub(super) fn new(directory: &'d Path) -> RunMessages<'d> {
+        RunMessages { directory, folders: None }
+    }
+
+    /// Returns the percentile of the messages of these points together; `None` if its rank is that of an unfinished message.
+    ///
+    /// # Errors
+    /// A run's messages can't be read.
+    pub(super) fn percentile(
+        &mut self,
+        column: &PercentileColumn,
+        rows: &[&SweepRow],
+    ) -> Result<Option<Estimate>, Failure> {
+        if self.folders.is_none() {
+            let finished = all_finished(self.directory)?;
+            self.folders = Some(finished.into_iter().map(|(number, (_, folder))| (number, folder)).collect());
+        }
+        let folder = |row: &&SweepRow| {
+            let found = self.folders.as_ref().and_then(|folders| folders.get(&row.point));
+            let missing = || format!("{}: point {} has no run directory", self.directory.display(), row.point);
+            found.ok_or_else(|| {
+                Failure::Argument(format!("{}; percentiles are of the messages of all seeds", missing()))
+            })
+        };
+        let values: Result<Vec<Vec<f64>>, Failure> = rows.iter().map(|row| column.values(folder(row)?)).collect();
+        Ok(pooled_percentile(&values?, column.percent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_those_of_the_column() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "flow,released_us,bytes,fct_us,from,to,ideal_us\n\
+                    a,4,20000,9,x,y,3\na,5,20000,8,x,y,4\na,6,9999,7,x,y,1\nb,6,20000,6,x,y,1\na,7,20000,,x,y,2\n";
+        fs::write(folder.path().join("fct.csv"), text).unwrap();
+        fs::write(folder.path().join("scenario.toml"), "[scenario]\nend = \"1ms\"\nwarm_up = \"5us\"\n").unwrap();
+        let of = |name: &str| PercentileColumn::parse(name).unwrap().values(folder.path()).unwrap();
+        assert_eq!(of("traffic.a.bins.'10KB-100KB'.fct_ns.p99"), [8_000.0, f64::INFINITY]);
+        assert_eq!(of("traffic.a.bins.all.slowdown_permille.p50"), [2_000.0, 7_000.0, f64::INFINITY]);
+        for other in
+            ["traffic.a.bins.all.fct_ns.mean", "traffic.a.completed", "pauses_sent", "flows.a.bins.all.fct_ns.p99"]
+        {
+            assert!(PercentileColumn::parse(other).is_none(), "{other}");
+        }
+    }
+}
