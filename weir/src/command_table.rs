@@ -42,8 +42,13 @@ fn add<T>(
         let help = || own.map_or_else(|| group(groups, &path), |of| of.help);
         if let Some(option) = word.strip_prefix("--") {
             let arg = Arg::new(option).long(option).action(ArgAction::SetTrue).help(help().trim_end_matches('.'));
-            // SONiC's short form.
-            let arg = if option == "printall" { arg.short('a') } else { arg };
+            let arg = match option {
+                // SONiC's short forms.
+                "printall" | "all" => arg.short('a'),
+                "trim" => arg.short('T'),
+                "empty" => arg.short('e'),
+                _ => arg,
+            };
             command = command.arg(arg);
             options.push(option);
             continue;
@@ -63,11 +68,11 @@ fn add<T>(
     if options.is_empty() { command } else { command.group(ArgGroup::new("options").args(options)) }
 }
 
-/// Command of parsed arguments, with the port that it names.
-pub(crate) fn command_of<T>(
-    matches: &ArgMatches,
+/// Command of parsed arguments, and the arguments after its last word.
+pub(crate) fn command_of<'a, T>(
+    matches: &'a ArgMatches,
     table: &'static [PathCommand<T>],
-) -> Result<(&'static PathCommand<T>, Option<String>), clap::Error> {
+) -> Result<(&'static PathCommand<T>, &'a ArgMatches), clap::Error> {
     let (mut names, mut own) = (Vec::new(), matches);
     while let Some((word, below)) = own.subcommand() {
         names.push(word.to_owned());
@@ -79,8 +84,7 @@ pub(crate) fn command_of<T>(
         option.is_some_and(|option| own.try_get_one::<bool>(option).ok().flatten() == Some(&true))
     };
     let found = table.iter().find(is_option).or_else(|| table.iter().find(|of| of.path == path));
-    let port = own.try_get_one::<String>(INTERFACE).ok().flatten().cloned();
-    found.map(|found| (found, port)).ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))
+    found.map(|found| (found, own)).ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))
 }
 
 /// Whether a command of the table begins with this word.
@@ -88,7 +92,8 @@ pub(crate) fn has_command<T>(table: &'static [PathCommand<T>], word: &str) -> bo
     table.iter().any(|of| of.path.split(' ').next() == Some(word))
 }
 
-const INTERFACE: &str = "interface";
+/// Argument of the port that a command is asked of.
+pub(crate) const INTERFACE: &str = "interface";
 
 fn group(groups: &'static [(&'static str, &'static str)], path: &str) -> &'static str {
     groups.iter().find(|(of, _)| *of == path).map_or("", |(_, help)| help)

@@ -238,6 +238,12 @@ fn without_sonics_tools(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if let Some((tool, replacement)) = SONICS_TOOLS.iter().find(|(tool, _)| is_meant(tool)) {
         arguments.splice(1..=tool.len(), replacement.iter().map(OsString::from));
     }
+    if arguments.get(1).is_some_and(|command| command == "show") {
+        // Short options of several letters.
+        for (short, long) in [("-nz", "--nonzero"), ("-vv", "--verbose")] {
+            arguments.iter_mut().filter(|argument| *argument == short).for_each(|argument| *argument = long.into());
+        }
+    }
     arguments
 }
 

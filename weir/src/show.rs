@@ -84,7 +84,12 @@ impl ShowArguments {
             return Err(Failure::Argument(message));
         }
         let mut client = self.target.connect()?;
-        let reply = client.ask(request).map_err(failure)?;
+        let mut reply = client.ask(request).map_err(failure)?;
+        if let Some(period) = self.view.period {
+            std::thread::sleep(period);
+            client = self.target.connect()?;
+            reply = counted_since(client.ask(request).map_err(failure)?, &reply, period);
+        }
         let reply = self.view.filter_reply(reply, &ports).map_err(Failure::Argument)?;
         match (&reply, self.json) {
             (Reply::Metrics(text), false) => Ok(text.clone()),
@@ -111,6 +116,23 @@ impl View {
             (_, reply) => Ok(reply),
         }
     }
+}
+
+/// Subtracts an earlier reply's counts of ports, and takes rates over the time between.
+fn counted_since(mut reply: Reply, earlier: &Reply, period: Duration) -> Reply {
+    let (Reply::Switches(switches), Reply::Switches(earlier)) = (&mut reply, earlier) else { return reply };
+    for shown in switches {
+        let State::Interfaces(ports) = &mut shown.state else { continue };
+        let before = earlier.iter().find(|before| before.switch == shown.switch).map(|before| &before.state);
+        for port in ports {
+            let Some(State::Interfaces(before)) = before else { continue };
+            let Some(before) = before.iter().find(|before| before.port == port.port) else { continue };
+            for (now, before) in [(&mut port.rx, &before.rx), (&mut port.tx, &before.tx)] {
+                *now = now.since(before, period);
+            }
+        }
+    }
+    reply
 }
 
 /// Refuses a port that none of the switches has.

@@ -37,6 +37,12 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
+    /// Keeps the rows below the head for which this holds.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&[String]) -> bool) {
+        let mut is_head = true;
+        self.rows.retain(|row| std::mem::take(&mut is_head) || keeps(row));
+    }
+
     /// Whether the table has only its head.
     pub fn is_empty(&self) -> bool {
         self.rows.len() < 2

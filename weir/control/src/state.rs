@@ -2,6 +2,7 @@
 //! counters were last cleared.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_units::CLASSES;
@@ -115,6 +116,22 @@ pub struct Traffic {
     pub errors: u64,
     /// Losses counted by the device; `None` where it counted none and does not count all.
     pub lost_at_device: Option<u64>,
+}
+
+impl Traffic {
+    /// Counts since an earlier reading, `time` ago, and the rate over that time. Counters that were cleared since begin at 0.
+    pub fn since(&self, earlier: &Traffic, time: Duration) -> Traffic {
+        let bytes = self.bytes.saturating_sub(earlier.bytes);
+        let lost = self.lost_at_device.zip(earlier.lost_at_device);
+        Traffic {
+            frames: self.frames.saturating_sub(earlier.frames),
+            bytes,
+            bits_per_second: Some((bytes as f64 * 8.0 / time.as_secs_f64()) as u64),
+            dropped: self.dropped.saturating_sub(earlier.dropped),
+            errors: self.errors.saturating_sub(earlier.errors),
+            lost_at_device: lost.map_or(self.lost_at_device, |(now, before)| Some(now.saturating_sub(before))),
+        }
+    }
 }
 
 /// A port's PFC frames and pauses.

@@ -1,13 +1,16 @@
 //! Table of all commands of `weir show`: Weir's own, and SONiC's with their words and columns.
 
-use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand};
 use weir_config::SwitchConfig;
 use weir_control::protocol::{Reply, ShowView};
 use weir_control::runtime_config::Configuration;
 use weir_control::state::{ByClass, PriorityGroups, Queues, State, ViewReply};
+use weir_experiments::table::Table;
 
 use super::{lldp, sonic, sonic_config, tables};
-use crate::command_table::{PathCommand, command_of, has_command, with_commands};
+use crate::command_table::{INTERFACE, PathCommand, command_of, has_command, with_commands};
 
 /// Content of a command.
 pub(super) enum Content {
@@ -16,7 +19,7 @@ pub(super) enum Content {
         view: ShowView,
         /// Whether it has counters, which can be cleared.
         counts: bool,
-        table: fn(&State) -> Option<String>,
+        table: TableText,
         shows: Shows,
     },
     /// State of the process.
@@ -39,6 +42,28 @@ impl Content {
     }
 }
 
+/// Formats a view of a switch; `None` if it is of another kind.
+pub(super) type TableText = fn(&ViewReply, Rows) -> Option<String>;
+
+/// Rows of a table of counters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rows {
+    All,
+    /// Rows with a count above 0.
+    Counted,
+}
+
+impl Rows {
+    /// Formats these rows of a table, whose first two columns are names.
+    fn text(self, mut table: Table) -> String {
+        let is_counted = |cell: &String| cell.starts_with(|digit| ('1'..='9').contains(&digit));
+        if self == Rows::Counted {
+            table.retain(|row| row.iter().skip(2).any(is_counted));
+        }
+        table.to_string()
+    }
+}
+
 /// Part of a state that is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shows {
@@ -54,6 +79,9 @@ pub(super) enum Shows {
 pub(crate) struct View {
     pub(super) command: &'static PathCommand<Content>,
     pub(super) port: Option<String>,
+    pub(super) rows: Rows,
+    /// Time over which counters are to be counted.
+    pub(super) period: Option<Duration>,
 }
 
 impl View {
@@ -64,7 +92,11 @@ impl View {
             (_, Reply::Events(events)) => Some(tables::events_table(events).to_string()),
             (_, Reply::Metrics(text)) => Some(text.clone()),
             (Content::State { counts, table, .. }, Reply::Switches(switches)) => {
-                let text = |shown: &ViewReply| switch_text(*counts, *table, shown, switches.len() > 1);
+                let is_one_of_several = switches.len() > 1;
+                let text = |shown: &ViewReply| {
+                    let table = table(shown, self.rows)?;
+                    Some(self.head(*counts, shown, is_one_of_several) + &table)
+                };
                 Some(switches.iter().map(text).collect::<Option<Vec<String>>>()?.join("\n"))
             }
             (content, Reply::Configurations(all)) => {
@@ -82,27 +114,29 @@ impl View {
             _ => None,
         }
     }
-}
 
-fn switch_text(
-    counts: bool,
-    table: fn(&State) -> Option<String>,
-    shown: &ViewReply,
-    is_one_of_several: bool,
-) -> Option<String> {
-    let mut text = String::new();
-    if is_one_of_several {
-        text += &format!("{}\n", shown.switch);
+    /// Lines above a switch's table.
+    fn head(&self, counts: bool, shown: &ViewReply, is_one_of_several: bool) -> String {
+        let mut text = if is_one_of_several { format!("{}\n", shown.switch) } else { String::new() };
+        if let Some(period) = self.period {
+            text += &format!("The rates are calculated within {} seconds period\n", period.as_secs());
+        } else if let Some(ms) = shown.counters_cleared_unix_ms.filter(|_| counts) {
+            text += &format!("Counters since {}, when they were cleared\n", tables::instant(ms));
+        }
+        text
     }
-    if let Some(ms) = shown.counters_cleared_unix_ms.filter(|_| counts) {
-        text += &format!("Counters since {}, when they were cleared\n", tables::instant(ms));
-    }
-    Some(text + &table(&shown.state)?)
 }
 
 impl FromArgMatches for View {
     fn from_arg_matches(matches: &ArgMatches) -> Result<View, clap::Error> {
-        command_of(matches, COMMANDS).map(|(command, port)| View { command, port })
+        let (command, own) = command_of(matches, COMMANDS)?;
+        let is_nonzero = own.try_get_one::<bool>(NONZERO).ok().flatten() == Some(&true);
+        Ok(View {
+            command,
+            port: own.try_get_one::<String>(INTERFACE).ok().flatten().cloned(),
+            rows: if is_nonzero { Rows::Counted } else { Rows::All },
+            period: own.try_get_one::<Duration>(PERIOD).ok().flatten().copied(),
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -113,7 +147,34 @@ impl FromArgMatches for View {
 
 impl Subcommand for View {
     fn augment_subcommands(command: Command) -> Command {
+        let nonzero = || Arg::new(NONZERO).long(NONZERO).action(ArgAction::SetTrue).help("Rows with counters above 0");
+        let counters = |command: Command| {
+            // SONiC's -p is the period here, not the port.
+            let port = Arg::new("port").short('i').long("port").alias("interface").action(ArgAction::Append);
+            let period = Arg::new(PERIOD).short('p').long(PERIOD).value_name("SECONDS").help("Count for this long");
+            let period = period.value_parser(period_of);
+            let own = [port.value_name("PORT").help("Show this port only"), period, nonzero()];
+            let detailed = |command: Command| command.mut_arg(INTERFACE, |port| port.required(true));
+            command.args(own.map(|arg| arg.global(true))).mut_subcommand("detailed", detailed)
+        };
+        let queue = |command: Command| {
+            ["counters", "wredcounters"]
+                .into_iter()
+                .fold(command, |command, of| command.mut_subcommand(of, |of| of.arg(nonzero())))
+        };
         with_commands(command, COMMANDS, GROUPS, Content::has_ports)
+            .mut_subcommand("interfaces", |command| command.mut_subcommand("counters", counters))
+            .mut_subcommand("queue", queue)
+            // Of SONiC; here without effect: there is one ASIC, and no command behind a command.
+            .arg(
+                Arg::new("display")
+                    .short('d')
+                    .long("display")
+                    .value_parser(["all", "frontend"])
+                    .global(true)
+                    .hide(true),
+            )
+            .arg(Arg::new("verbose").long("verbose").action(ArgAction::SetTrue).global(true).hide(true))
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -125,8 +186,19 @@ impl Subcommand for View {
     }
 }
 
+fn period_of(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
+    let period = seconds.map(Duration::from_secs);
+    period.ok_or_else(|| "write whole seconds, such as 5; a port is -i PORT".to_owned())
+}
+
+const NONZERO: &str = "nonzero";
+const PERIOD: &str = "period";
+
 const GROUPS: &[(&str, &str)] = &[
     ("buffer", "The buffer's pools and its partition."),
+    ("dropcounters", "Errors and drops of ports."),
+    ("interfaces switchport", "VLANs of ports."),
     ("buffer_pool", "Highest use of the buffer's pools."),
     ("headroom-pool", "Highest use of the headroom pool."),
     ("lldp", "Neighbours of ports by LLDP, and their DCBX configuration."),
@@ -144,9 +216,28 @@ const GROUPS: &[(&str, &str)] = &[
 /// Table of a state of one kind.
 macro_rules! table {
     ($kind:ident, $table:expr) => {
-        |state| match state {
+        |shown, _| match &shown.state {
             State::$kind(state) => Some(($table)(state).to_string()),
             _ => None,
+        }
+    };
+}
+
+/// Command of counters, whose rows without counts can be left out.
+macro_rules! counters {
+    ($path:literal, $help:literal, $kind:ident, $table:expr) => {
+        PathCommand {
+            path: $path,
+            help: $help,
+            target: Content::State {
+                view: ShowView::$kind,
+                counts: true,
+                table: |shown, rows| match &shown.state {
+                    State::$kind(state) => Some(rows.text(($table)(state))),
+                    _ => None,
+                },
+                shows: Shows::All,
+            },
         }
     };
 }
@@ -194,22 +285,41 @@ const fn configured(path: &'static str, help: &'static str, content: Content) ->
     PathCommand { path, help, target: content }
 }
 
+const DETAILED: PathCommand<Content> = PathCommand {
+    path: "interfaces counters detailed",
+    help: "Counters of a port, a line each.",
+    target: Content::State {
+        view: ShowView::Interfaces,
+        counts: false,
+        table: |shown, _| match &shown.state {
+            State::Interfaces(ports) => Some(sonic::detailed_counters(ports, shown.counters_cleared_unix_ms)),
+            _ => None,
+        },
+        shows: Shows::All,
+    },
+};
+
 #[rustfmt::skip]
 pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     state!("interfaces", "Links, traffic, drops, and losses at devices.", Interfaces, Interfaces, true, tables::interfaces),
-    state!("interfaces counters", "Frames, bytes a second, errors and drops.", Interfaces, Interfaces, true, sonic::interface_counters),
-    state!("interfaces counters --printall", "All counters.", Interfaces, Interfaces, true, sonic::all_interface_counters),
-    state!("interfaces counters --nonzero", "Ports with counters above 0.", Interfaces, Interfaces, true, sonic::counted_interfaces),
-    state!("interfaces counters errors", "Errors and drops.", Interfaces, Interfaces, true, sonic::interface_errors),
-    state!("interfaces counters rates", "Frames and bytes a second.", Interfaces, Interfaces, true, sonic::interface_rates),
+    counters!("interfaces counters", "Frames, bytes a second, errors and drops.", Interfaces, sonic::interface_counters),
+    counters!("interfaces counters --printall", "All counters.", Interfaces, sonic::all_interface_counters),
+    counters!("interfaces counters errors", "Errors and drops.", Interfaces, sonic::interface_errors),
+    counters!("interfaces counters rates", "Frames and bytes a second.", Interfaces, sonic::interface_rates),
+    DETAILED,
     state!("interfaces status", "Speed and state of ports.", Interfaces, Interfaces, false, sonic::interface_status),
+    state!("interfaces description", "State and device of ports.", Interfaces, Interfaces, false, sonic::interface_descriptions),
+    configured("interfaces switchport status", "Whether ports are access ports or trunks.", Content::OfPorts(sonic_config::switchport_status)),
+    configured("interfaces switchport config", "VLANs of ports.", Content::OfPorts(sonic_config::switchport_config)),
+    counters!("dropcounters counts", "Errors and drops of ports.", Interfaces, sonic::drop_counters),
     state!("pfc counters", "PFC frames received and sent, by class.", PfcCounters, PfcCounters, true, tables::pfc_counters),
     state!("pfc counters --history", "Count and duration of the peer's pauses of each class, instead.", PfcCounters, PfcCounters, true, tables::pfc_history),
     configured("pfc priority", "Lossless classes of ports.", Content::OfPorts(sonic_config::pfc_priority)),
     configured("pfc asymmetric", "Whether PFC pauses lossy classes too.", Content::OfPorts(sonic_config::pfc_asymmetric)),
     state!("pfc watchdog", "Queues that are watched for PFC storms.", PfcWatchdog, PfcWatchdog, true, tables::watchdog),
     state!("pfc delays", "Delays until flow-control messages are sent, and until they are obeyed.", PauseDelays, PauseDelays, false, tables::delays),
-    state!("pfcwd stats", "Queues that are watched for PFC storms.", PfcWatchdog, PfcWatchdog, true, tables::watchdog),
+    state!("pfcwd stats", "Queues that had PFC storms.", PfcWatchdog, PfcWatchdog, true, sonic::stormed_queues),
+    state!("pfcwd stats --empty", "All watched queues.", PfcWatchdog, PfcWatchdog, true, tables::watchdog),
     configured("pfcwd config", "Ports that are watched for PFC storms, times and action.", Content::OfPorts(sonic_config::watchdog)),
     groups!("priority-group watermark shared", "Shared segment: w_s.", false, "Ingress shared pool occupancy per PG:", shared_watermark_bytes),
     groups!("priority-group watermark headroom", "Headroom: w_h.", false, "Ingress headroom per PG:", headroom_watermark_bytes),
@@ -225,9 +335,10 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     queues!("queue persistent-watermark unicast", "Of each class's queue.", "unicast queue", "UC", persistent_watermark_bytes),
     queues!("queue persistent-watermark all", "Of each class's queue.", "all queues", "ALL", persistent_watermark_bytes),
     state!("queue persistent-watermark multicast", "None: frames to several ports have no queues of their own.", Queues, Queues, false, sonic::no_multicast),
-    state!("queue counters", "Frames and bytes sent, frames dropped.", Queues, Queues, true, sonic::queue_counters),
-    state!("queue counters --nonzero", "Queues with counters above 0.", Queues, Queues, true, sonic::counted_queues),
-    state!("queue wredcounters", "Frames marked by ECN.", Queues, Queues, true, sonic::ecn_counters),
+    counters!("queue counters", "Frames and bytes sent, frames dropped.", Queues, sonic::queue_counters),
+    counters!("queue counters --all", "All counters; no frame is trimmed.", Queues, sonic::all_queue_counters),
+    counters!("queue counters --trim", "None: no frame is trimmed.", Queues, sonic::trim_counters),
+    counters!("queue wredcounters", "Frames marked by ECN.", Queues, sonic::ecn_counters),
     state!("buffer pool", "Pools: size, use, watermarks.", BufferPools, BufferPools, false, tables::pools),
     state!("buffer configuration", "Partition of the buffer, and current thresholds.", BufferConfiguration, BufferConfiguration, false, tables::buffer),
     state!("buffer information", "Partition of the buffer, and current thresholds.", BufferConfiguration, BufferConfiguration, false, tables::buffer),

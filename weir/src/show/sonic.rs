@@ -1,10 +1,10 @@
 //! SONiC's tables of state, with its columns, order and units (sonic-utilities of July 2026: portstat, queuestat, watermarkstat, pg-drop).
 
-use weir_control::state::{BufferPool, ByClass, Interface, Queues, Traffic};
+use weir_control::state::{BufferPool, ByClass, Interface, Queues, StormPackets, Traffic, WatchedQueue};
 use weir_experiments::table::{Table, count};
 use weir_units::{BitRate, CLASSES};
 
-use super::tables::{NOT_KNOWN, known, link_state};
+use super::tables::{NOT_KNOWN, instant, known, link_state, watchdog};
 
 /// `show interfaces counters`.
 pub(super) fn interface_counters(ports: &[Interface]) -> Table {
@@ -17,13 +17,6 @@ pub(super) fn all_interface_counters(ports: &[Interface]) -> Table {
     interface_table(&["OK", "BPS", "PPS", "UTIL", "ERR", "DRP", "OVR"], ports)
 }
 
-/// `show interfaces counters --nonzero`.
-pub(super) fn counted_interfaces(ports: &[Interface]) -> Table {
-    let counts = |traffic: &Traffic| [traffic.frames, traffic.dropped, traffic.lost_at_device.unwrap_or(0)];
-    let is_counted = |port: &&Interface| [&port.rx, &port.tx].into_iter().flat_map(counts).any(|count| count > 0);
-    interface_counters(&ports.iter().filter(is_counted).cloned().collect::<Vec<_>>())
-}
-
 /// `show interfaces counters errors`.
 pub(super) fn interface_errors(ports: &[Interface]) -> Table {
     interface_table(&["ERR", "DRP", "OVR"], ports)
@@ -32,6 +25,11 @@ pub(super) fn interface_errors(ports: &[Interface]) -> Table {
 /// `show interfaces counters rates`.
 pub(super) fn interface_rates(ports: &[Interface]) -> Table {
     interface_table(&["OK", "BPS", "PPS", "UTIL"], ports)
+}
+
+/// `show dropcounters counts`. There are no counters to be configured.
+pub(super) fn drop_counters(ports: &[Interface]) -> Table {
+    interface_table(&["ERR", "DROPS"], ports)
 }
 
 /// Table with these columns of each direction.
@@ -59,7 +57,7 @@ fn cell(column: &str, traffic: &Traffic, port: &Interface) -> String {
             share.map_or(NOT_KNOWN.to_owned(), |(bps, line)| format!("{:.2}%", bps as f64 * 100.0 / line as f64))
         }
         "ERR" => count(traffic.errors),
-        "DRP" => count(traffic.dropped.saturating_sub(traffic.errors)),
+        "DRP" | "DROPS" => count(traffic.dropped.saturating_sub(traffic.errors)),
         "OVR" => known(traffic.lost_at_device),
         // Frames a second are not measured.
         _ => NOT_KNOWN.to_owned(),
@@ -82,12 +80,66 @@ pub(super) fn interface_status(ports: &[Interface]) -> Table {
     let mut table = Table::new(head);
     for port in ports {
         let speed = port.rate_bps.map_or(NOT_KNOWN.to_owned(), speed);
-        let up_or_down = |up| if up { "up" } else { "down" }.to_owned();
-        let none = || NOT_KNOWN.to_owned();
-        let (oper, admin) = (up_or_down(port.link_up && port.state == "up"), up_or_down(port.state == "up"));
-        table.row([port.port.clone(), none(), speed, none(), none(), none(), none(), oper, admin, none(), none()]);
+        let [oper, admin] = oper_and_admin(port);
+        let none = NOT_KNOWN;
+        table.row([&port.port, none, &speed, none, none, none, none, oper, admin, none, none]);
     }
     table
+}
+
+/// Operational and administrative state of a port.
+fn oper_and_admin(port: &Interface) -> [&'static str; 2] {
+    let is_up = port.state == "up";
+    [port.link_up && is_up, is_up].map(|up| if up { "up" } else { "down" })
+}
+
+/// `show interfaces description`: the device, for want of another description.
+pub(super) fn interface_descriptions(ports: &[Interface]) -> Table {
+    let mut table = Table::new(["Interface", "Oper", "Admin", "Alias", "Description"]);
+    for port in ports {
+        let [oper, admin] = oper_and_admin(port);
+        table.row([&port.port, oper, admin, NOT_KNOWN, &port.device]);
+    }
+    table
+}
+
+/// `show interfaces counters detailed`. Weir does not count frames by length, nor by kind of destination.
+pub(super) fn detailed_counters(ports: &[Interface], cleared_unix_ms: Option<u64>) -> String {
+    const LENGTHS: [&str; 10] = [
+        "64",
+        "65-127",
+        "128-255",
+        "256-511",
+        "512-1023",
+        "1024-1518",
+        "1519-2047",
+        "2048-4095",
+        "4096-9216",
+        "9217-16383",
+    ];
+    let line = |name: &str, value: &str| format!("{name:.<47} {value}\n");
+    let unknown = |names: &[String]| names.iter().map(|name| line(name, NOT_KNOWN)).collect::<String>();
+    let mut text = String::new();
+    for port in ports {
+        for (direction, traffic, total) in [
+            ("Received", &port.rx, "Total Packets Received Without Errors"),
+            ("Transmitted", &port.tx, "Total Packets Transmitted Successfully"),
+        ] {
+            text += &unknown(&LENGTHS.map(|length| format!("Packets {direction} {length} Octets")));
+            text += &format!("\n{}", line(total, &count(traffic.frames)));
+            text += &unknown(&["Unicast", "Multicast", "Broadcast"].map(|kind| format!("{kind} Packets {direction}")));
+            text += "\n";
+            if direction == "Received" {
+                text += &unknown(&["Jabbers", "Fragments", "Undersize"].map(|kind| format!("{kind} Received")));
+                text += &line("Overruns Received", &known(traffic.lost_at_device));
+            } else {
+                text += &unknown(&["Trimmed", "Trimmed Sent", "Trimmed Dropped"].map(|kind| format!("{kind} Packets")));
+            }
+            text += "\n";
+        }
+        text += &line("Time Since Counters Last Cleared", &cleared_unix_ms.map_or("None".to_owned(), instant));
+    }
+    text
 }
 
 /// Rate as SONiC writes it: `100G`, `2.5G`, `100M`.
@@ -98,16 +150,24 @@ fn speed(bps: u64) -> String {
 
 /// `show queue counters`. The bytes of dropped frames are not counted.
 pub(super) fn queue_counters(ports: &[Queues]) -> Table {
-    queue_table(COUNTERS, ports, |port, queue| Some(queue_cells(port, queue)))
+    queue_table(&COUNTERS, ports, |port, queue| queue_cells(port, queue).to_vec())
 }
 
-/// `show queue counters --nonzero`.
-pub(super) fn counted_queues(ports: &[Queues]) -> Table {
-    let is_counted = |port: &Queues, queue: usize| port.frames[queue] + port.dropped[queue] > 0;
-    queue_table(COUNTERS, ports, |port, queue| is_counted(port, queue).then(|| queue_cells(port, queue)))
+/// `show queue counters --all`.
+pub(super) fn all_queue_counters(ports: &[Queues]) -> Table {
+    let none = || TRIMMED.map(|_| NOT_KNOWN.to_owned());
+    queue_table(&[&COUNTERS[..], &TRIMMED].concat(), ports, |port, queue| {
+        queue_cells(port, queue).into_iter().chain(none()).collect()
+    })
 }
 
-const COUNTERS: [&str; 6] = ["Port", "TxQ", "Counter/pkts", "Counter/bytes", "Drop/pkts", "Drop/bytes"];
+/// `show queue counters --trim`.
+pub(super) fn trim_counters(ports: &[Queues]) -> Table {
+    queue_table(&TRIMMED, ports, |_, _| TRIMMED.map(|_| NOT_KNOWN.to_owned()).to_vec())
+}
+
+const COUNTERS: [&str; 4] = ["Counter/pkts", "Counter/bytes", "Drop/pkts", "Drop/bytes"];
+const TRIMMED: [&str; 3] = ["Trim/pkts", "TrimSent/pkts", "TrimDrop/pkts"];
 
 fn queue_cells(port: &Queues, queue: usize) -> [String; 4] {
     let [frames, bytes, dropped] = [port.frames[queue], port.bytes[queue], port.dropped[queue]].map(count);
@@ -116,23 +176,28 @@ fn queue_cells(port: &Queues, queue: usize) -> [String; 4] {
 
 /// `show queue wredcounters`. Nothing is dropped at random, and the bytes of marked frames are not counted.
 pub(super) fn ecn_counters(ports: &[Queues]) -> Table {
-    let head = ["Port", "TxQ", "WredDrp/pkts", "WredDrp/bytes", "EcnMarked/pkts", "EcnMarked/bytes"];
-    queue_table(head, ports, |port, queue| {
-        Some(["0".to_owned(), "0".to_owned(), count(port.ce_marked[queue]), NOT_KNOWN.to_owned()])
+    let head = ["WredDrp/pkts", "WredDrp/bytes", "EcnMarked/pkts", "EcnMarked/bytes"];
+    queue_table(&head, ports, |port, queue| {
+        vec!["0".to_owned(), "0".to_owned(), count(port.ce_marked[queue]), NOT_KNOWN.to_owned()]
     })
 }
 
-/// Table with a row for each queue that has cells.
-fn queue_table(head: [&str; 6], ports: &[Queues], cells: impl Fn(&Queues, usize) -> Option<[String; 4]>) -> Table {
-    let mut table = Table::new(head);
+/// Table with a row for each queue.
+fn queue_table(columns: &[&str], ports: &[Queues], cells: impl Fn(&Queues, usize) -> Vec<String>) -> Table {
+    let mut table = Table::new(["Port", "TxQ"].iter().chain(columns).copied());
     for port in ports {
         for queue in 0..CLASSES {
-            if let Some(cells) = cells(port, queue) {
-                table.row([port.port.clone(), format!("UC{queue}")].into_iter().chain(cells));
-            }
+            table.row([port.port.clone(), format!("UC{queue}")].into_iter().chain(cells(port, queue)));
         }
     }
     table
+}
+
+/// `show pfcwd stats`: queues with counts.
+pub(super) fn stormed_queues(queues: &[WatchedQueue]) -> Table {
+    let has_counts =
+        |queue: &&WatchedQueue| queue.detected + queue.restored > 0 || queue.all != StormPackets::default();
+    watchdog(&queues.iter().filter(has_counts).cloned().collect::<Vec<_>>())
 }
 
 /// Title and a row for each port, with a column for each class. Numbers have no separators.

@@ -130,6 +130,29 @@ pub(super) fn vlans(config: &SwitchConfig, wanted: &[String]) -> String {
     table.to_string()
 }
 
+/// `show interfaces switchport status`.
+pub(super) fn switchport_status(config: &SwitchConfig, wanted: &Wanted) -> String {
+    let mut table = Table::new(["Interface", "Mode"]);
+    ports(config, wanted).for_each(|port| table.row([port.name.as_str(), switchport_mode(port)]));
+    table.to_string()
+}
+
+/// `show interfaces switchport config`.
+pub(super) fn switchport_config(config: &SwitchConfig, wanted: &Wanted) -> String {
+    let mut table = Table::new(["Interface", "Mode", "Untagged", "Tagged"]);
+    for port in ports(config, wanted) {
+        let tagged: Vec<String> = port.tagged.iter().map(u16::to_string).collect();
+        let untagged = port.vlan.map_or(String::new(), |vlan| vlan.to_string());
+        table.row([&port.name, switchport_mode(port), &untagged, &tagged.join(",")]);
+    }
+    table.to_string()
+}
+
+/// Weir routes nothing: ports without VLANs bridge frames without tags.
+fn switchport_mode(port: &PortConfig) -> &'static str {
+    if port.tagged.is_empty() { "access" } else { "trunk" }
+}
+
 /// Formats the map of all ports, or each map with its ports.
 fn class_map(config: &SwitchConfig, from: &str, classes: fn(&ClassMap) -> &[u8]) -> String {
     let mut maps: Vec<(&[u8], Vec<&str>)> = Vec::new();

@@ -3,7 +3,7 @@
 use clap::Parser;
 use weir_control::state::*;
 
-use super::commands::COMMANDS;
+use super::commands::{COMMANDS, Rows};
 use super::*;
 
 const NONE: ByClass = [0; 8];
@@ -18,7 +18,8 @@ fn shown(state: State) -> Reply {
 
 fn view(path: &str) -> View {
     let command = COMMANDS.iter().find(|of| of.path == path);
-    View { command: command.unwrap_or_else(|| panic!("no command {path}")), port: None }
+    let command = command.unwrap_or_else(|| panic!("no command {path}"));
+    View { command, port: None, rows: Rows::All, period: None }
 }
 
 fn text(path: &str, reply: &Reply) -> String {
@@ -357,7 +358,10 @@ fn options_stand_before_and_after_what_is_shown() {
         "show priority-group watermark",
         "show mac --watch 0",
         "show mac --watch x",
-        "show interfaces counters -a --nonzero",
+        "show interfaces counters -p p0",
+        "show interfaces counters --period 0",
+        "show interfaces counters detailed",
+        "show pfc counters --period 5",
         "show weather",
     ] {
         assert!(parse(wrong).is_err(), "{wrong}");
@@ -387,13 +391,27 @@ fn sonics_commands_have_its_columns() {
         ("show interfaces counters -i p0", &[counters]),
         ("show interfaces counters -i Ethernet4,p0-4", &[counters]),
         ("show interfaces counters --nonzero", &[counters]),
+        ("show interfaces counters --period 5", &["The rates are calculated within 5 seconds period", counters]),
+        ("show interfaces counters -p 5 -i p0", &["The rates are calculated within 5 seconds period", counters]),
+        ("show interfaces counters -d all --verbose", &[counters]),
         (
-            "show interfaces counters -a",
+            "show interfaces counters detailed p0",
+            &[
+                "Packets Received 64 Octets..................... N/A",
+                "Overruns Received.............................. N/A",
+            ],
+        ),
+        ("show interfaces description p0", &["Interface Oper Admin Alias Description", "p0 up up N/A tap \"t0\""]),
+        ("show interfaces switchport status", &["Interface Mode", "p0 access", "p1 trunk"]),
+        ("show interfaces switchport config", &["Interface Mode Untagged Tagged", "p1 trunk 10 20,30"]),
+        ("show dropcounters counts", &["IFACE STATE RX_ERR RX_DROPS TX_ERR TX_DROPS", "p0 U 1 2 0 0"]),
+        (
+            "show interfaces counters -a --nonzero",
             &[
                 "IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL RX_ERR RX_DRP RX_OVR TX_OK TX_BPS TX_PPS TX_UTIL TX_ERR TX_DRP TX_OVR",
             ],
         ),
-        ("show interface counters errors", &["IFACE STATE RX_ERR RX_DRP RX_OVR TX_ERR TX_DRP TX_OVR"]),
+        ("show interface counters errors -p 1", &["IFACE STATE RX_ERR RX_DRP RX_OVR TX_ERR TX_DRP TX_OVR"]),
         ("show int counters rates", &["IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL TX_OK TX_BPS TX_PPS TX_UTIL"]),
         ("show interfaces status", &["Interface Lanes Speed MTU FEC Alias Vlan Oper Admin Type Asym PFC"]),
         ("show interfaces status p0", &["Interface Lanes Speed MTU FEC Alias Vlan Oper Admin Type Asym PFC"]),
@@ -405,9 +423,15 @@ fn sonics_commands_have_its_columns() {
         ("show pfc priority", &["Interface Lossless priorities"]),
         ("show pfc asymmetric", &["Interface Asymmetric"]),
         ("show pfcwd stats", &[watchdog]),
+        ("show pfcwd stats --empty", &[watchdog]),
         ("show pfcwd config", &["Changed polling interval to 200ms", watched]),
         ("show queue counters", &["Port TxQ Counter/pkts Counter/bytes Drop/pkts Drop/bytes"]),
         ("show queue counters p0", &["Port TxQ Counter/pkts Counter/bytes Drop/pkts Drop/bytes"]),
+        (
+            "show queue counters -a --nonzero",
+            &["Port TxQ Counter/pkts Counter/bytes Drop/pkts Drop/bytes Trim/pkts TrimSent/pkts TrimDrop/pkts"],
+        ),
+        ("show queue counters -T", &["Port TxQ Trim/pkts TrimSent/pkts TrimDrop/pkts"]),
         ("show queue counters p0 --nonzero", &["Port TxQ Counter/pkts Counter/bytes Drop/pkts Drop/bytes"]),
         ("show queue watermark unicast", &[unicast, &queues]),
         ("show queue watermark all", &["Egress shared pool occupancy per all queues:", &all]),
@@ -419,7 +443,7 @@ fn sonics_commands_have_its_columns() {
         ),
         ("show queue persistent-watermark unicast", &[unicast, &queues]),
         ("show queue persistent-watermark all", &["Egress shared pool occupancy per all queues:", &all]),
-        ("show queue wredcounters", &["Port TxQ WredDrp/pkts WredDrp/bytes EcnMarked/pkts EcnMarked/bytes"]),
+        ("show queue wredcounters --nonzero", &["Port TxQ WredDrp/pkts WredDrp/bytes EcnMarked/pkts EcnMarked/bytes"]),
         ("show priority-group watermark shared", &[shared, &groups]),
         ("show priority-group watermark headroom", &["Ingress headroom per PG:", &groups]),
         ("show priority-group persistent-watermark shared", &[shared, &groups]),
@@ -481,7 +505,8 @@ fn ranges_of_numbers_name_ports() {
 /// Reply to a request, with a row or none.
 fn reply_to(request: &Request) -> Reply {
     let Request::Show(ShowRequest { what, .. }) = request else {
-        let ports = "[[ports]]\nname = \"p0\"\nnull = {}\nrate = \"10Gbps\"\n[[ports]]\nname = \"p1\"\nnull = {}\nrate = \"10Gbps\"\n";
+        let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\nnull = {{}}\nrate = \"10Gbps\"\nvlan = 10\n");
+        let ports = port("p0") + &port("p1") + "tagged = [20, 30]\n";
         let ecn = "[[classes.queues]]\nclass = 3\necn = { kmin = \"1000B\", kmax = \"2000B\", pmax = 0.05 }\n";
         let text = format!("[buffer]\nheadroom = \"60KB\"\n[pfc_watchdog]\n{ecn}{ports}");
         let (switch, file) = ("lab".to_owned(), "lab.toml".to_owned());
@@ -523,23 +548,84 @@ fn maps_of_ports_have_their_ports() {
 
 #[test]
 fn rows_without_counts_are_left_out_on_request() {
+    let text = |path, reply: &Reply| View { rows: Rows::Counted, ..view(path) }.text(reply, &[]).unwrap();
     let idle = Interface { rx: Traffic::default(), tx: Traffic::default(), ..interfaces().remove(0) };
     let reply = shown(State::Interfaces(vec![idle, interfaces().remove(1)]));
-    let table = text("interfaces counters --nonzero", &reply);
-    assert!(table.contains("uplink") && !table.contains("p0"), "{table}");
+    for path in ["interfaces counters", "interfaces counters --printall", "interfaces counters errors"] {
+        let table = text(path, &reply);
+        assert!(table.contains("uplink") && !table.contains("p0"), "{table}");
+    }
     let queues = Queues {
         port: "p0".into(),
         frames: [0, 0, 5, 0, 0, 0, 0, 0],
         bytes: [0, 0, 500, 0, 0, 0, 0, 0],
-        ce_marked: [0; 8],
+        ce_marked: [0, 0, 1, 0, 0, 0, 0, 0],
         dropped: [0, 0, 0, 0, 1, 0, 0, 0],
         held_bytes: [0; 8],
         watermark_bytes: [0; 8],
         persistent_watermark_bytes: [0; 8],
     };
-    let table = text("queue counters --nonzero", &shown(State::Queues(vec![queues])));
-    let rows: Vec<&str> = table.lines().filter(|line| line.contains("UC")).collect();
-    assert!(rows.len() == 2 && rows[0].contains("UC2") && rows[1].contains("UC4"), "{table}");
+    let queues = shown(State::Queues(vec![queues]));
+    let rows = |path| -> Vec<String> {
+        let table = text(path, &queues);
+        table
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(1).filter(|queue| queue.starts_with("UC")))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(rows("queue counters"), ["UC2", "UC4"]);
+    assert_eq!(rows("queue wredcounters"), ["UC2"]);
+    let stormed = |detected| WatchedQueue {
+        port: "p0".into(),
+        queue: 3,
+        in_storm: false,
+        detected,
+        restored: 0,
+        all: StormPackets::default(),
+        last: StormPackets::default(),
+    };
+    let watched = |detected| shown(State::PfcWatchdog(vec![stormed(detected)]));
+    let has_row = |path, detected| super::tests::text(path, &watched(detected)).contains("p0:3");
+    assert!(has_row("pfcwd stats", 1) && !has_row("pfcwd stats", 0) && has_row("pfcwd stats --empty", 0));
+}
+
+/// Counts and rates over a period; those of counters that were cleared in between are 0.
+#[test]
+fn a_period_has_its_own_counts() {
+    let mut ports = interfaces();
+    let earlier = ports.clone();
+    ports[0].rx.frames += 1_000;
+    ports[0].rx.bytes += 5_000_000;
+    ports[0].tx.lost_at_device = Some(1_007);
+    ports[1].rx = Traffic { frames: 3, ..Traffic::default() };
+    let reply =
+        counted_since(shown(State::Interfaces(ports)), &shown(State::Interfaces(earlier)), Duration::from_secs(5));
+    let view = View { period: Some(Duration::from_secs(5)), ..view("interfaces counters") };
+    let expected = "
+        The rates are calculated within 5 seconds period
+          IFACE   STATE  RX_OK        RX_BPS  RX_UTIL  RX_ERR  RX_DRP  RX_OVR  TX_OK    TX_BPS  TX_UTIL  TX_ERR  TX_DRP  TX_OVR
+          ---------------------------------------------------------------------------------------------------------------------
+          p0          U  1,000  1000.00 KB/s    0.08%       0       0     N/A      0  0.00 B/s    0.00%       0       0       7
+          uplink      D      0      0.00 B/s      N/A       0       0     N/A      0  0.00 B/s      N/A       0       0       0
+        ";
+    assert_eq!(view.text(&reply, &[]).unwrap(), lines(expected));
+}
+
+/// Lines of sonic-utilities' portstat, cnstat_intf_diff_print.
+#[test]
+fn detailed_counters_are_sonics_lines() {
+    let state = State::Interfaces(vec![interfaces().remove(0)]);
+    let reply = ViewReply { switch: "lab".into(), counters_cleared_unix_ms: Some(1_764_078_414_123), state };
+    let text = text("interfaces counters detailed", &Reply::Switches(vec![reply]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 42, "{text}");
+    assert_eq!(lines[11], "Total Packets Received Without Errors.......... 1,234,567");
+    assert_eq!(lines[19], "Overruns Received.............................. N/A");
+    assert_eq!(lines[30], "Packets Transmitted 9217-16383 Octets.......... N/A");
+    assert_eq!(lines[32], "Total Packets Transmitted Successfully......... 0");
+    assert_eq!(lines[37], "Trimmed Packets................................ N/A");
+    assert_eq!(lines[41], "Time Since Counters Last Cleared............... 2025-11-25T13:46:54.123Z");
 }
 
 #[test]
