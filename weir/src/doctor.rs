@@ -5,12 +5,13 @@ mod veth;
 
 use std::path::PathBuf;
 
-use weir_config::SwitchConfig;
+use weir_config::{ClassMap, SwitchConfig, Trust};
 use weir_experiments::files::json_text;
 use weir_experiments::progress::{self, ProgressBar};
 use weir_experiments::real_frames::{CheckResult, Health};
 use weir_experiments::switches::load_all;
 use weir_experiments::{Failure, real_frames};
+use weir_units::Class;
 
 /// Arguments of `weir doctor`.
 #[derive(clap::Args)]
@@ -117,9 +118,14 @@ fn text(CheckResult { subject, state, message, fix }: &CheckResult) -> String {
     format!("{state}  {subject}: {message}\n{}", fix_line.unwrap_or_default())
 }
 
-/// Lossless classes with a code point of each, as hosts are to send them; class 3 in DSCP 26 where there is no switch.
-fn lossless(switch: Option<&SwitchConfig>) -> Vec<(usize, usize)> {
-    let Some(switch) = switch else { return vec![(3, 26)] };
-    let point = |class: usize| switch.classes.map.dscp.iter().position(|of| usize::from(*of) == class);
-    switch.classes.lossless.iter().filter_map(|class| Some((class.index(), point(class.index())?))).collect()
+/// Lossless classes with their code points, as hosts are to send them to a port of the switch that trusts the DSCP; class 3 in DSCP 26
+/// where there is no switch.
+fn lossless(switch: Option<&SwitchConfig>) -> Vec<(usize, Vec<usize>)> {
+    let Some(switch) = switch else { return vec![(3, vec![26])] };
+    let maps: Vec<&ClassMap> = switch.class_maps().map(|(map, _)| map).filter(|map| map.trust == Trust::Dscp).collect();
+    let points = |class: Class| {
+        let has_class = |point: &usize| maps.iter().any(|map| usize::from(map.dscp[*point]) == class.index());
+        (0..64).filter(has_class).collect()
+    };
+    switch.classes.lossless.iter().map(|class| (class.index(), points(class))).collect()
 }

@@ -109,9 +109,9 @@ fn of_host(address: &str, parts: &ScriptOutput, switch: Option<&SwitchConfig>) -
         let subject = format!("host {address}, {iface}");
         let run = |command: String| format!("ssh {address} {command}");
         findings.push(mtu(&subject, output("mtu", iface), iface, switch, &run));
-        for (class, dscp) in lossless(switch) {
+        for (class, points) in lossless(switch) {
             findings.push(pfc(&subject, &output("pfc", iface).join(" "), iface, class, &run));
-            findings.push(trust(&subject, &output("app", iface).join(" "), iface, class, dscp, &run));
+            findings.push(trust(&subject, &output("app", iface).join(" "), iface, class, &points, &run));
         }
         let pause = output("pause", iface);
         let is_on = |direction: &str| {
@@ -171,26 +171,37 @@ fn pfc(subject: &str, output: &str, iface: &str, class: usize, run: &dyn Fn(Stri
     CheckResult::bad(Health::Error, subject, found, fix)
 }
 
-/// `dscp-prio 26:3 …` of `dcb app show`.
+/// `dscp-prio 26:3 …` of `dcb app show`, against the code points that have the class at the switch.
 fn trust(
     subject: &str,
     output: &str,
     iface: &str,
     class: usize,
-    dscp: usize,
+    points: &[usize],
     run: &dyn Fn(String) -> String,
 ) -> CheckResult {
+    let Some(first) = points.first() else {
+        let fix =
+            "give the class a code point in [classes.dscp]; where ports trust the PCP, hosts send it in a VLAN tag";
+        let message = format!("no DSCP has class {class} at the switch");
+        return CheckResult::bad(Health::Warning, subject, message, fix);
+    };
     let after = output.split_once("dscp-prio").map_or("", |(_, after)| after);
     let maps = |word: &str| {
         let (point, to) = word.split_once(':')?;
-        Some((point.to_owned(), to.parse::<usize>().ok()?))
+        Some((point.parse::<usize>().ok()?, to.parse::<usize>().ok()?))
     };
-    let mut mappings = after.split_whitespace().map_while(maps);
-    if let Some((point, _)) = mappings.find(|(_, to)| *to == class) {
+    let trusted: Vec<usize> =
+        after.split_whitespace().map_while(maps).filter(|(_, to)| *to == class).map(|(point, _)| point).collect();
+    if let Some(point) = trusted.iter().find(|point| points.contains(point)) {
         return CheckResult::good(subject, format!("DSCP {point} is trusted for class {class}"));
     }
-    let fix = run(format!("dcb app replace dev {iface} dscp-prio {dscp}:{class}"));
-    CheckResult::bad(Health::Error, subject, format!("no DSCP is trusted for class {class}"), fix)
+    let fix = run(format!("dcb app replace dev {iface} dscp-prio {first}:{class}"));
+    let found = match trusted.first() {
+        Some(point) => format!("DSCP {point} is trusted for class {class}, and has another class at the switch"),
+        None => format!("no DSCP is trusted for class {class}"),
+    };
+    CheckResult::bad(Health::Error, subject, found, fix)
 }
 
 #[cfg(test)]
@@ -226,6 +237,19 @@ mod tests {
         let found = lacking(OUTPUT, Some(&switch));
         assert!(found[0].starts_with("its MTU is 9000, and the switch drops what is longer than 1500"), "{found:?}");
         assert!(found.iter().any(|found| found.contains("dscp-prio 46:5")), "{found:?}");
+        // The map of the switch's ports, and not the number alone.
+        let trusted = |map: &str, text: &str| {
+            let text = text.replace("lossless = [5]\n[classes.dscp]\n46 = 5", map);
+            let switch = weir_config::parse("lab", &text).unwrap_or_else(|error| panic!("{error}"));
+            of_host("u@h", &parts(OUTPUT), Some(&switch)).into_iter().map(|found| found.message).collect::<Vec<_>>()
+        };
+        let other = trusted("lossless = [3]\n[classes.dscp]\n26 = 1\n24 = 3", text);
+        let expected = "DSCP 26 is trusted for class 3, and has another class at the switch";
+        assert!(other.iter().any(|found| found == expected), "{other:?}");
+        let of_port = trusted("lossless = [3]\n[classes.dscp]\n26 = 1", &format!("{text}dscp = {{ 26 = 3 }}\n"));
+        assert!(of_port.iter().any(|found| found == "DSCP 26 is trusted for class 3"), "{of_port:?}");
+        let by_pcp = trusted("lossless = [3]\ntrust = \"pcp\"", text);
+        assert!(by_pcp.iter().any(|found| found == "no DSCP has class 3 at the switch"), "{by_pcp:?}");
         let warnings = of_host("u@h", &parts(OUTPUT), None);
         assert!(warnings.iter().any(|found| found.message == "ib_write_bw is not installed"));
     }
