@@ -206,6 +206,13 @@ def test_ranks_in_namespaces_have_the_kernels_congestion_control(tmp_path):
     assert "workload ring: ranks in namespaces send over TCP, with the kernel's congestion control" in ended.stderr
 
 
+def test_rdma_flows_of_real_hosts_have_the_congestion_control_of_their_nics(tmp_path):
+    scenario = at_one_switch("own", "1s") + host("A", '"vm"') + host("B", '"vm"') + flow("rdma", "A", "B", congestion_control="dcqcn")
+    ended, directory = run_with_hosts(tmp_path, "own", scenario)
+    assert ended.returncode == 2 and not directory.exists(), ended.stdout
+    assert "flow rdma: real hosts send with the congestion control of their NICs" in ended.stderr
+
+
 def check_counters(directory, hosts):
     """What the kernels had counted before and after, told in full and as a table."""
     with open(directory / "hosts" / "counters.csv") as table:

@@ -61,6 +61,11 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
         if !is_tcp && flow.config.rate.is_some() {
             return wrong(format!("flow {of_flow}: perftest's pace needs a NIC that has one; take `rate` out"));
         }
+        if real[1] && !flow.config.congestion_control.is_none() {
+            return wrong(format!(
+                "flow {of_flow}: real hosts send with the congestion control of their NICs; write congestion_control = \"none\""
+            ));
+        }
     }
     for traffic in &scenario.traffic {
         let mut of_messages = traffic.before(scenario.end).iter().flat_map(|message| [message.from, message.to]);

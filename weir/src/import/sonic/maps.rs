@@ -215,9 +215,17 @@ fn queue_of(tables: &mut ConfigDb, map: Option<&str>) -> [u8; CLASSES] {
     map_content(tables, QUEUE, map)
 }
 
-/// Reports traffic classes that a map lacks.
+/// Reports traffic classes that a map lacks, and those of ports without a map.
 fn account_absent_classes(tables: &mut ConfigDb, table: &str, map: Option<&str>, number: &str) {
-    let Some(map) = map else { return };
+    let Some(map) = map else {
+        for class in 0..8 {
+            let detail =
+                format!("no map: each traffic class has the {number} of its number, where SONiC leaves it to the chip");
+            let field = class.to_string();
+            tables.account_absent(ImportOutcome::Approximated, FieldPath::new(table, "", &field), detail);
+        }
+        return;
+    };
     let mapped: Vec<u8> = tables.fields(table, map).keys().filter_map(|field| below(CLASSES, field)).collect();
     for class in (1..8).filter(|class| !mapped.contains(class)) {
         let detail = format!("traffic class {class} has {number} 0, as in SAI");

@@ -336,6 +336,32 @@ fn traffic_classes_that_a_map_lacks_have_queue_and_group_0() {
 }
 
 #[test]
+fn ports_without_maps_are_reported() {
+    const MAPS: [&str; 3] = ["DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "TC_TO_PRIORITY_GROUP_MAP"];
+    let without_maps = |tables: &mut serde_json::Value| {
+        MAPS.iter().for_each(|map| remove(tables, &[map]));
+        for binding in tables["PORT_QOS_MAP"].as_object_mut().unwrap().values_mut() {
+            binding
+                .as_object_mut()
+                .unwrap()
+                .retain(|field, _| !["dscp_to_tc_map", "tc_to_queue_map", "tc_to_pg_map"].contains(&field.as_str()));
+        }
+    };
+    let (imported, switch) = changed(without_maps, None).unwrap();
+    assert_eq!(switch.classes.map.dscp, [0; 64]);
+    let [points, queues, groups] =
+        ["DSCP_TO_TC_MAP 0-63 = absent", "TC_TO_QUEUE_MAP 0-7 = absent", "TC_TO_PRIORITY_GROUP_MAP 0-7 = absent"]
+            .map(|line| outcome(&imported, line));
+    assert!(points.0 == ImportOutcome::Taken && points.1.contains("traffic class 0, as in SAI"), "{points:?}");
+    for (how, said) in [queues, groups] {
+        assert!(
+            how == ImportOutcome::Approximated && said.contains("of its number, where SONiC leaves it to the chip"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn a_map_of_pcps_gives_classes_where_no_dscp_does() {
     let map: serde_json::Value = serde_json::json!({"dot1p": {"3": "3", "4": "4", "5": "1"}});
     let bind = |tables: &mut serde_json::Value| {
