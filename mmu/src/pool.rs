@@ -126,10 +126,10 @@ impl Pool {
         self.persistent.highest(&self.watermark)
     }
 
-    /// Restarts the watermark from the current level, which includes reservations in progress.
+    /// Restarts the watermark from the current level, which `used` reads and which includes reservations in progress.
     /// Returns the peak until then.
-    pub(crate) fn restart_watermark(&self) -> u64 {
-        self.persistent.restart(&self.watermark, || self.level().used)
+    pub(crate) fn restart_watermark(&self, used: impl FnOnce() -> u64) -> u64 {
+        self.persistent.restart(&self.watermark, used)
     }
 }
 

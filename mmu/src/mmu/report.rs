@@ -124,6 +124,11 @@ impl Mmu {
         self.shared_pools().map(|pool| pool.level().used).sum()
     }
 
+    /// Bytes in use of the egress lossy pool; 0 without one.
+    pub(super) fn egress_lossy_used(&self) -> u64 {
+        self.egress_lossy_pools().map(|pool| pool.level().used).sum()
+    }
+
     /// Returns occupancy, threshold, peaks and gauges of an ingress queue.
     pub fn ingress_usage(&self, id: QueueId, now: Time) -> QueueUsage {
         let queue = &*self.ingress[id.index()];
@@ -196,7 +201,7 @@ impl Mmu {
 
     /// Watermarks of the pools since their last restart.
     pub fn pool_watermarks(&self) -> PoolWatermarks {
-        self.watermarks_of_pools(|pool| pool.watermark().get())
+        self.watermarks_of_pools(|pool, _| pool.watermark().get())
     }
 
     /// Restarts the watermarks of [`Mmu::queue_watermarks`] and [`Mmu::pool_watermarks`] from the current occupancy, while lcores run.
@@ -209,34 +214,35 @@ impl Mmu {
                 let [shared, headroom] = ingress.restart_watermarks(persistent).map(Bytes::new);
                 QueueWatermarks { shared, headroom, egress: Bytes::new(egress.restart_watermark()) }
             });
-        (queues.collect(), self.watermarks_of_pools(Pool::restart_watermark))
+        (queues.collect(), self.watermarks_of_pools(|pool, used| pool.restart_watermark(used)))
     }
 
-    /// Watermarks of the pools; with slices their sums.
-    fn watermarks_of_pools(&self, watermark: impl Fn(&Pool) -> u64) -> PoolWatermarks {
+    /// Reads the watermarks of the pools; `watermark` gets a pool, and its current use over all slices.
+    fn watermarks_of_pools(&self, watermark: impl Fn(&Pool, &dyn Fn() -> u64) -> u64) -> PoolWatermarks {
+        let own = |pool: &Pool| Bytes::new(watermark(pool, &|| pool.level().used));
         PoolWatermarks {
-            shared: Bytes::new(self.shared_pools().map(&watermark).sum()),
-            headroom: self.headroom.as_deref().map(|pool| Bytes::new(watermark(pool))),
+            shared: Bytes::new(watermark(&self.shared, &|| self.shared_used())),
+            headroom: self.headroom.as_deref().map(|pool| own(pool)),
             egress_lossy: self
                 .egress_lossy
-                .as_ref()
-                .map(|_| Bytes::new(self.egress_lossy_pools().map(&watermark).sum())),
+                .as_deref()
+                .map(|pool| Bytes::new(watermark(pool, &|| self.egress_lossy_used()))),
         }
     }
 
     /// Usage of the shared segment: Σ w_s of B_s, which lent headroom enlarges.
     pub fn pool_usage(&self) -> PoolUsage {
-        pool_usage(self.shared_pools())
+        pool_usage(&self.shared, self.shared_pools())
     }
 
     /// Usage of the headroom pool, in layouts that pool headroom.
     pub fn headroom_pool_usage(&self) -> Option<PoolUsage> {
-        self.headroom.as_deref().map(|pool| pool_usage([&**pool]))
+        self.headroom.as_deref().map(|pool| pool_usage(pool, [&**pool]))
     }
 
     /// Usage of the egress lossy pool, in the four-pool model.
     pub fn egress_lossy_pool_usage(&self) -> Option<PoolUsage> {
-        self.egress_lossy.as_ref().map(|_| pool_usage(self.egress_lossy_pools()))
+        self.egress_lossy.as_deref().map(|pool| pool_usage(pool, self.egress_lossy_pools()))
     }
 
     /// Partition that the MMU was created with.
@@ -250,14 +256,12 @@ impl Mmu {
     }
 }
 
-/// Usage of a pool, or the sum over its slices.
-fn pool_usage<'p>(pools: impl IntoIterator<Item = &'p Pool>) -> PoolUsage {
-    pools.into_iter().fold(PoolUsage::default(), |sum, pool| {
-        let level = pool.level();
-        PoolUsage {
-            capacity: sum.capacity + Bytes::new(level.capacity),
-            used: sum.used + Bytes::new(level.used),
-            used_max: sum.used_max + Bytes::new(pool.highest()),
-        }
+/// Usage of a pool, whose parts are its slices or the pool itself.
+fn pool_usage<'p>(pool: &Pool, parts: impl IntoIterator<Item = &'p Pool>) -> PoolUsage {
+    let peak = PoolUsage { used_max: Bytes::new(pool.highest()), ..PoolUsage::default() };
+    parts.into_iter().fold(peak, |sum, part| {
+        let level = part.level();
+        let (capacity, used) = (sum.capacity + Bytes::new(level.capacity), sum.used + Bytes::new(level.used));
+        PoolUsage { capacity, used, ..sum }
     })
 }

@@ -2,7 +2,8 @@
 //! for the packets that arrive at its ports. Neighbouring ports have the same slice.
 //!
 //! A slice is an [`Mmu`] of its pools. It shares ingress queues, ports and headroom with the MMU of the whole buffer, and its egress queues
-//! hold the packets of its own ports. The MMU of the whole buffer has no packets in its pools; its egress queues hold those of all slices.
+//! hold the packets of its own ports. The MMU of the whole buffer has no packets in its pools, but their watermarks over all slices; its
+//! egress queues hold the packets of all slices.
 
 use std::mem;
 use std::sync::Arc;
@@ -85,6 +86,7 @@ impl Mmu {
         for (n, packet) in burst.packets().enumerate() {
             self.count_admitted(&packet, burst.verdict(n));
         }
+        self.note_levels();
         went_off
     }
 
@@ -98,7 +100,16 @@ impl Mmu {
     ) -> (Admission, ClassSet) {
         let (verdict, went_off) = self.of_slice(writer.port()).admit_with_alpha(writer, now, arrival, lossy_alpha);
         self.count_admitted(arrival, verdict);
+        self.note_levels();
         (verdict, went_off)
+    }
+
+    /// Updates the watermarks of the pools over all slices. Levels include what other lcores have reserved for bursts.
+    fn note_levels(&self) {
+        self.shared.note_level(self.shared_used());
+        if let Some(pool) = &self.egress_lossy {
+            pool.note_level(self.egress_lossy_used());
+        }
     }
 
     fn count_admitted(&self, packet: &BufferRequest, verdict: Admission) {

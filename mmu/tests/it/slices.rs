@@ -58,6 +58,8 @@ fn run(name: &str, is_own: bool, operations: &[Operation]) -> Result<(), TestCas
     let mut alone: Vec<_> = (0..SLICES).map(|_| mmu(name, 1, is_own)).collect();
     let slice_of = |port: PortId| port.index() / (u32::from(PORTS) / SLICES) as usize;
     let (mut held, mut off) = (Vec::new(), [[ClassSet::EMPTY; PORTS as usize]; 2]);
+    // Peaks of the shared segment and of the egress lossy pool.
+    let mut most = [0; 2];
     for operation in operations {
         match operation {
             Operation::Admit(port, burst) => {
@@ -109,7 +111,16 @@ fn run(name: &str, is_own: bool, operations: &[Operation]) -> Result<(), TestCas
         let of_alone = alone.iter().map(|(mmu, _)| mmu.egress_lossy_pool_usage().map_or(0, |pool| pool.used.get()));
         let of_whole = whole.egress_lossy_pool_usage().map_or(0, |pool| pool.used.get());
         prop_assert_eq!(of_whole, of_alone.sum::<u64>());
+        most = [most[0].max(used), most[1].max(of_whole)];
+        let peaks = [Some(whole.pool_usage()), whole.egress_lossy_pool_usage()];
+        prop_assert_eq!(peaks.map(|pool| pool.map_or(0, |pool| pool.used_max.get())), most);
+        let marks = whole.pool_watermarks();
+        prop_assert_eq!([marks.shared, marks.egress_lossy.unwrap_or_default()], most.map(Bytes::new));
     }
+    let before = whole.restart_watermarks().1;
+    prop_assert_eq!([before.shared, before.egress_lossy.unwrap_or_default()], most.map(Bytes::new));
+    prop_assert_eq!(whole.pool_watermarks().shared, whole.pool_usage().used);
+    prop_assert_eq!(whole.pool_usage().used_max, Bytes::new(most[0]));
     whole.release(Time::ZERO, &held);
     prop_assert_eq!(whole.pool_usage(), weir_mmu::PoolUsage { used: Bytes::ZERO, ..whole.pool_usage() });
     Ok(())
