@@ -104,7 +104,7 @@ impl Mmu {
         (verdict, went_off)
     }
 
-    /// Updates the watermarks of the pools over all slices. Levels include what other lcores have reserved for bursts.
+    /// Updates the watermarks of the pools over all slices. Levels include reservations of other lcores for bursts.
     fn note_levels(&self) {
         self.shared.note_level(self.shared_used());
         if let Some(pool) = &self.egress_lossy {

@@ -154,8 +154,8 @@ impl Subcommand for View {
             let period = Arg::new(PERIOD).short('p').long(PERIOD).value_name("SECONDS").help("Count for this long");
             let period = period.value_parser(period_of);
             let own = [port.value_name("PORT").help("Show this port only"), period, nonzero()];
-            let detailed = |command: Command| command.mut_arg(INTERFACE, |port| port.required(true));
-            command.args(own.map(|arg| arg.global(true))).mut_subcommand("detailed", detailed)
+            let of_one_port = |command: Command| command.mut_arg(INTERFACE, |port| port.required(true));
+            command.args(own.map(|arg| arg.global(true))).mut_subcommand("detailed", of_one_port)
         };
         let queue = |command: Command| {
             ["counters", "wredcounters"]
@@ -285,14 +285,14 @@ const fn configured(path: &'static str, help: &'static str, content: Content) ->
     PathCommand { path, help, target: content }
 }
 
-const DETAILED: PathCommand<Content> = PathCommand {
+const COUNTER_LINES: PathCommand<Content> = PathCommand {
     path: "interfaces counters detailed",
     help: "Counters of a port, a line each.",
     target: Content::State {
         view: ShowView::Interfaces,
         counts: false,
         table: |shown, _| match &shown.state {
-            State::Interfaces(ports) => Some(sonic::detailed_counters(ports, shown.counters_cleared_unix_ms)),
+            State::Interfaces(ports) => Some(sonic::counter_lines(ports, shown.counters_cleared_unix_ms)),
             _ => None,
         },
         shows: Shows::All,
@@ -306,11 +306,11 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     counters!("interfaces counters --printall", "All counters.", Interfaces, sonic::all_interface_counters),
     counters!("interfaces counters errors", "Errors and drops.", Interfaces, sonic::interface_errors),
     counters!("interfaces counters rates", "Frames and bytes a second.", Interfaces, sonic::interface_rates),
-    DETAILED,
+    COUNTER_LINES,
     state!("interfaces status", "Speed and state of ports.", Interfaces, Interfaces, false, sonic::interface_status),
-    state!("interfaces description", "State and device of ports.", Interfaces, Interfaces, false, sonic::interface_descriptions),
-    configured("interfaces switchport status", "Whether ports are access ports or trunks.", Content::OfPorts(sonic_config::switchport_status)),
-    configured("interfaces switchport config", "VLANs of ports.", Content::OfPorts(sonic_config::switchport_config)),
+    state!("interfaces description", "State and device of ports.", Interfaces, Interfaces, false, sonic::interface_devices),
+    configured("interfaces switchport status", "Whether ports are access ports or trunks.", Content::OfPorts(sonic_config::vlan_mode_table)),
+    configured("interfaces switchport config", "VLANs of ports.", Content::OfPorts(sonic_config::vlan_ports)),
     counters!("dropcounters counts", "Errors and drops of ports.", Interfaces, sonic::drop_counters),
     state!("pfc counters", "PFC frames received and sent, by class.", PfcCounters, PfcCounters, true, tables::pfc_counters),
     state!("pfc counters --history", "Count and duration of the peer's pauses of each class, instead.", PfcCounters, PfcCounters, true, tables::pfc_history),
@@ -318,7 +318,7 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     configured("pfc asymmetric", "Whether PFC pauses lossy classes too.", Content::OfPorts(sonic_config::pfc_asymmetric)),
     state!("pfc watchdog", "Queues that are watched for PFC storms.", PfcWatchdog, PfcWatchdog, true, tables::watchdog),
     state!("pfc delays", "Delays until flow-control messages are sent, and until they are obeyed.", PauseDelays, PauseDelays, false, tables::delays),
-    state!("pfcwd stats", "Queues that had PFC storms.", PfcWatchdog, PfcWatchdog, true, sonic::stormed_queues),
+    state!("pfcwd stats", "Queues that had PFC storms.", PfcWatchdog, PfcWatchdog, true, sonic::storm_rows),
     state!("pfcwd stats --empty", "All watched queues.", PfcWatchdog, PfcWatchdog, true, tables::watchdog),
     configured("pfcwd config", "Ports that are watched for PFC storms, times and action.", Content::OfPorts(sonic_config::watchdog)),
     groups!("priority-group watermark shared", "Shared segment: w_s.", false, "Ingress shared pool occupancy per PG:", shared_watermark_bytes),

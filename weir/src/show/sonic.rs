@@ -80,7 +80,7 @@ pub(super) fn interface_status(ports: &[Interface]) -> Table {
     let mut table = Table::new(head);
     for port in ports {
         let speed = port.rate_bps.map_or(NOT_KNOWN.to_owned(), speed);
-        let [oper, admin] = oper_and_admin(port);
+        let [oper, admin] = link_states(port);
         let none = NOT_KNOWN;
         table.row([&port.port, none, &speed, none, none, none, none, oper, admin, none, none]);
     }
@@ -88,23 +88,23 @@ pub(super) fn interface_status(ports: &[Interface]) -> Table {
 }
 
 /// Operational and administrative state of a port.
-fn oper_and_admin(port: &Interface) -> [&'static str; 2] {
+fn link_states(port: &Interface) -> [&'static str; 2] {
     let is_up = port.state == "up";
     [port.link_up && is_up, is_up].map(|up| if up { "up" } else { "down" })
 }
 
 /// `show interfaces description`: the device, for want of another description.
-pub(super) fn interface_descriptions(ports: &[Interface]) -> Table {
+pub(super) fn interface_devices(ports: &[Interface]) -> Table {
     let mut table = Table::new(["Interface", "Oper", "Admin", "Alias", "Description"]);
     for port in ports {
-        let [oper, admin] = oper_and_admin(port);
+        let [oper, admin] = link_states(port);
         table.row([&port.port, oper, admin, NOT_KNOWN, &port.device]);
     }
     table
 }
 
 /// `show interfaces counters detailed`. Weir does not count frames by length, nor by kind of destination.
-pub(super) fn detailed_counters(ports: &[Interface], cleared_unix_ms: Option<u64>) -> String {
+pub(super) fn counter_lines(ports: &[Interface], cleared_unix_ms: Option<u64>) -> String {
     const LENGTHS: [&str; 10] = [
         "64",
         "65-127",
@@ -194,7 +194,7 @@ fn queue_table(columns: &[&str], ports: &[Queues], cells: impl Fn(&Queues, usize
 }
 
 /// `show pfcwd stats`: queues with counts.
-pub(super) fn stormed_queues(queues: &[WatchedQueue]) -> Table {
+pub(super) fn storm_rows(queues: &[WatchedQueue]) -> Table {
     let has_counts =
         |queue: &&WatchedQueue| queue.detected + queue.restored > 0 || queue.all != StormPackets::default();
     watchdog(&queues.iter().filter(has_counts).cloned().collect::<Vec<_>>())

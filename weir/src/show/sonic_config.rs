@@ -131,25 +131,25 @@ pub(super) fn vlans(config: &SwitchConfig, wanted: &[String]) -> String {
 }
 
 /// `show interfaces switchport status`.
-pub(super) fn switchport_status(config: &SwitchConfig, wanted: &Wanted) -> String {
+pub(super) fn vlan_mode_table(config: &SwitchConfig, wanted: &Wanted) -> String {
     let mut table = Table::new(["Interface", "Mode"]);
-    ports(config, wanted).for_each(|port| table.row([port.name.as_str(), switchport_mode(port)]));
+    ports(config, wanted).for_each(|port| table.row([port.name.as_str(), vlan_mode(port)]));
     table.to_string()
 }
 
 /// `show interfaces switchport config`.
-pub(super) fn switchport_config(config: &SwitchConfig, wanted: &Wanted) -> String {
+pub(super) fn vlan_ports(config: &SwitchConfig, wanted: &Wanted) -> String {
     let mut table = Table::new(["Interface", "Mode", "Untagged", "Tagged"]);
     for port in ports(config, wanted) {
         let tagged: Vec<String> = port.tagged.iter().map(u16::to_string).collect();
         let untagged = port.vlan.map_or(String::new(), |vlan| vlan.to_string());
-        table.row([&port.name, switchport_mode(port), &untagged, &tagged.join(",")]);
+        table.row([&port.name, vlan_mode(port), &untagged, &tagged.join(",")]);
     }
     table.to_string()
 }
 
 /// Weir routes nothing: ports without VLANs bridge frames without tags.
-fn switchport_mode(port: &PortConfig) -> &'static str {
+fn vlan_mode(port: &PortConfig) -> &'static str {
     if port.tagged.is_empty() { "access" } else { "trunk" }
 }
 

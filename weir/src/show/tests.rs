@@ -614,7 +614,7 @@ fn a_period_has_its_own_counts() {
 
 /// Lines of sonic-utilities' portstat, cnstat_intf_diff_print.
 #[test]
-fn detailed_counters_are_sonics_lines() {
+fn counter_lines_are_sonics_lines() {
     let state = State::Interfaces(vec![interfaces().remove(0)]);
     let reply = ViewReply { switch: "lab".into(), counters_cleared_unix_ms: Some(1_764_078_414_123), state };
     let text = text("interfaces counters detailed", &Reply::Switches(vec![reply]));

@@ -36,6 +36,8 @@ struct Case {
     /// Rates in Gb/s: of each leaf's hosts, and between switches.
     gbps: &'static [u64],
     uplink_gbps: u64,
+    /// Delay of links between switches.
+    uplink_us: u64,
     groups: &'static [u64],
     buffer_mib: u64,
     load_percent: u64,
@@ -54,6 +56,7 @@ const ONE_SWITCH: Case = Case {
     nics: 1,
     gbps: &[100],
     uplink_gbps: 100,
+    uplink_us: 1,
     groups: &[3],
     buffer_mib: 2,
     load_percent: 40,
@@ -66,13 +69,24 @@ const TWO_LEAVES: Case =
     Case { leaves: 2, hosts_per_leaf: 8, spines: 1, uplink_gbps: 400, buffer_mib: 3, ..ONE_SWITCH };
 const FOUR_LEAVES: Case = Case { leaves: 4, gbps: &[100; 4], ack_high_prio: true, ..ONE_SWITCH };
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 8] = [
     Case { name: "no ECN", ecn: false, load_percent: 30, ..ONE_SWITCH },
     Case { name: "two priority groups", groups: &[3, 4], ..ONE_SWITCH },
     Case { name: "two rates, DCQCN", gbps: &[25, 100], ..TWO_LEAVES },
     Case { name: "two rates, HPCC", gbps: &[50, 100], hpcc: true, ..TWO_LEAVES },
     Case { name: "16 and 4 ports, ACK_HIGH_PRIO", hosts_per_leaf: 12, spines: 4, end_us: 500, ..FOUR_LEAVES },
     Case { name: "two NICs, ACK_HIGH_PRIO", hosts_per_leaf: 4, spines: 2, nics: 2, ..FOUR_LEAVES },
+    // One spine, as paths differ: with several, PAUSEs of a draw differ by factors.
+    Case { name: "three rates, no ECN", leaves: 3, hosts_per_leaf: 6, gbps: &[25, 50, 100], ecn: false, ..TWO_LEAVES },
+    Case {
+        name: "50 us links",
+        gbps: &[100, 100],
+        uplink_gbps: 200,
+        uplink_us: 50,
+        buffer_mib: 8,
+        end_us: 2_000,
+        ..TWO_LEAVES
+    },
 ];
 
 /// Message: start in ns, hosts, bytes, priority group.
@@ -86,13 +100,14 @@ impl Case {
     fn topology(&self) -> String {
         let (hosts, switches) = (self.hosts(), self.leaves + self.spines);
         let mut links = String::new();
-        let mut link = |one, other, gbps| writeln!(links, "{one} {other} {gbps}Gbps 1us 0").unwrap();
+        let mut link = |one, other, gbps, us| writeln!(links, "{one} {other} {gbps}Gbps {us}us 0").unwrap();
         for host in 0..hosts {
             let leaf = host / self.hosts_per_leaf;
-            (0..self.nics).for_each(|nic| link(host, hosts + (leaf + nic) % self.leaves, self.gbps[leaf as usize]));
+            (0..self.nics).for_each(|nic| link(host, hosts + (leaf + nic) % self.leaves, self.gbps[leaf as usize], 1));
         }
         for leaf in hosts..hosts + self.leaves {
-            (0..self.spines).for_each(|spine| link(leaf, hosts + self.leaves + spine, self.uplink_gbps));
+            let spines = hosts + self.leaves..hosts + self.leaves + self.spines;
+            spines.for_each(|spine| link(leaf, spine, self.uplink_gbps, self.uplink_us));
         }
         let count = hosts * self.nics + self.leaves * self.spines;
         let names: Vec<String> = (hosts..hosts + switches).map(|switch| switch.to_string()).collect();
@@ -138,7 +153,7 @@ impl Case {
         for (at, from, to, size, group) in flows {
             writeln!(list, "{from} {to} {group} 100 {size} 2.{at:09}").unwrap();
         }
-        let rates: [u64; 4] = [25, 50, 100, 400];
+        let rates: [u64; 5] = [25, 50, 100, 200, 400];
         let map = |of: &dyn Fn(u64) -> String| {
             let all: Vec<String> = rates.iter().map(|gbps| format!("{gbps}000000000 {}", of(*gbps))).collect();
             format!("{} {}", rates.len(), all.join(" "))
