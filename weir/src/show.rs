@@ -9,7 +9,7 @@ mod tables;
 mod tests;
 
 use std::io::{IsTerminal, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_config::names_port;
 use weir_control::protocol::{Reply, Request, ShowRequest};
@@ -86,9 +86,11 @@ impl ShowArguments {
         let mut client = self.target.connect()?;
         let mut reply = client.ask(request).map_err(failure)?;
         if let Some(period) = self.view.period {
+            let earlier = (reply, Instant::now());
             std::thread::sleep(period);
             client = self.target.connect()?;
-            reply = counted_since(client.ask(request).map_err(failure)?, &reply, period);
+            reply = client.ask(request).map_err(failure)?;
+            reply = counted_since(reply, &earlier.0, earlier.1.elapsed());
         }
         let reply = self.view.filter_reply(reply, &ports).map_err(Failure::Argument)?;
         match (&reply, self.json) {
@@ -119,7 +121,7 @@ impl View {
 }
 
 /// Subtracts an earlier reply's counts of ports, and takes rates over the time between.
-fn counted_since(mut reply: Reply, earlier: &Reply, period: Duration) -> Reply {
+fn counted_since(mut reply: Reply, earlier: &Reply, time: Duration) -> Reply {
     let (Reply::Switches(switches), Reply::Switches(earlier)) = (&mut reply, earlier) else { return reply };
     for shown in switches {
         let State::Interfaces(ports) = &mut shown.state else { continue };
@@ -128,7 +130,7 @@ fn counted_since(mut reply: Reply, earlier: &Reply, period: Duration) -> Reply {
             let Some(State::Interfaces(before)) = before else { continue };
             let Some(before) = before.iter().find(|before| before.port == port.port) else { continue };
             for (now, before) in [(&mut port.rx, &before.rx), (&mut port.tx, &before.tx)] {
-                *now = now.since(before, period);
+                *now = now.since(before, time);
             }
         }
     }

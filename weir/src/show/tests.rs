@@ -473,6 +473,18 @@ fn sonics_commands_have_its_columns() {
 }
 
 #[test]
+fn sonics_tools_and_short_options_are_words_of_show() {
+    for (line, expected) in [
+        ("weir queuestat -nz p0", "weir show queue counters --nonzero p0"),
+        ("weir show mmu -vv", "weir show mmu --verbose"),
+        ("weir run -vv", "weir run -vv"),
+    ] {
+        let words = crate::without_sonics_tools(line.split(' ').map(Into::into).collect());
+        assert_eq!(words, expected.split(' ').collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn commands_of_the_whole_switch_take_no_port() {
     for line in ["show ecn p0", "show qos map dscp-tc p0", "show buffer_pool watermark p0", "show lcores p0"] {
         assert!(Line::try_parse_from(line.split(' ')).is_err(), "{line}");
