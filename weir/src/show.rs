@@ -93,6 +93,9 @@ impl ShowArguments {
             reply = counted_since(reply, &earlier.0, earlier.1.elapsed());
         }
         let reply = self.view.filter_reply(reply, &ports).map_err(Failure::Argument)?;
+        if let (Content::State { shows: Shows::Storm, .. }, Some(queue)) = (&self.view.command.target, storm(&reply)) {
+            return Err(Failure::Run(format!("{queue} is in a PFC storm")));
+        }
         match (&reply, self.json) {
             (Reply::Metrics(text), false) => Ok(text.clone()),
             (reply, true) => Ok(json_text(reply)),
@@ -135,6 +138,16 @@ fn counted_since(mut reply: Reply, earlier: &Reply, time: Duration) -> Reply {
         }
     }
     reply
+}
+
+/// Finds a queue in a PFC storm, as `Ethernet0:3`.
+fn storm(reply: &Reply) -> Option<String> {
+    let Reply::Switches(switches) = reply else { return None };
+    let mut queues = switches.iter().flat_map(|shown| match &shown.state {
+        State::PfcWatchdog(queues) => &queues[..],
+        _ => &[],
+    });
+    queues.find(|queue| queue.in_storm).map(|queue| format!("{}:{}", queue.port, queue.queue))
 }
 
 /// Refuses a port that none of the switches has.

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand};
 use weir_config::SwitchConfig;
 use weir_control::protocol::{Reply, ShowView};
 use weir_control::runtime_config::Configuration;
-use weir_control::state::{ByClass, PriorityGroups, Queues, State, ViewReply};
+use weir_control::state::{ByClass, PriorityGroups, Queues, State, ViewReply, WatchedQueue};
 use weir_experiments::table::Table;
 
 use super::{lldp, sonic, sonic_config, tables};
@@ -70,6 +70,8 @@ pub(super) enum Shows {
     All,
     /// Switches with this buffer policy.
     Policy(&'static str),
+    /// No queue; one in a storm is a failure.
+    Storm,
     /// Ports with flow controls of this family; an empty name is any but PFC and PAUSE.
     FlowControl(&'static str),
 }
@@ -319,6 +321,7 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     state!("pfc watchdog", "Queues that are watched for PFC storms.", PfcWatchdog, PfcWatchdog, true, tables::watchdog),
     state!("pfc delays", "Delays until flow-control messages are sent, and until they are obeyed.", PauseDelays, PauseDelays, false, tables::delays),
     state!("pfcwd stats", "Queues that had PFC storms.", PfcWatchdog, PfcWatchdog, true, sonic::storm_rows),
+    state!("pfcwd stats --check-storm", "Nothing; exit code 1 if a queue is in a storm.", PfcWatchdog, PfcWatchdog, false, |_: &[WatchedQueue]| "", Shows::Storm),
     state!("pfcwd stats --empty", "All watched queues.", PfcWatchdog, PfcWatchdog, true, tables::watchdog),
     configured("pfcwd config", "Ports that are watched for PFC storms, times and action.", Content::OfPorts(sonic_config::watchdog)),
     groups!("priority-group watermark shared", "Shared segment: w_s.", false, "Ingress shared pool occupancy per PG:", shared_watermark_bytes),

@@ -591,7 +591,7 @@ fn rows_without_counts_are_left_out_on_request() {
     let stormed = |detected| WatchedQueue {
         port: "p0".into(),
         queue: 3,
-        in_storm: false,
+        in_storm: detected > 0,
         detected,
         restored: 0,
         all: StormPackets::default(),
@@ -600,6 +600,8 @@ fn rows_without_counts_are_left_out_on_request() {
     let watched = |detected| shown(State::PfcWatchdog(vec![stormed(detected)]));
     let has_row = |path, detected| super::tests::text(path, &watched(detected)).contains("p0:3");
     assert!(has_row("pfcwd stats", 1) && !has_row("pfcwd stats", 0) && has_row("pfcwd stats --empty", 0));
+    assert_eq!([0, 1].map(|detected| storm(&watched(detected))), [None, Some("p0:3".to_owned())]);
+    assert_eq!(super::tests::text("pfcwd stats --check-storm", &watched(0)), "");
 }
 
 /// Counts and rates over a period; those of counters that were cleared in between are 0.
