@@ -70,7 +70,7 @@ pub(super) enum Shows {
     All,
     /// Switches with this buffer policy.
     Policy(&'static str),
-    /// No queue; one in a storm is a failure.
+    /// Check for storms: a queue in one is a failure.
     Storm,
     /// Ports with flow controls of this family; an empty name is any but PFC and PAUSE.
     FlowControl(&'static str),
