@@ -70,8 +70,10 @@ pub(crate) mod port_stat {
     pub(crate) const LOSSY_PAUSES: usize = PUT_OFF + 1;
     /// LLDP frames received for the switch, or sent by it.
     pub(crate) const LLDP: usize = LOSSY_PAUSES + 1;
+    /// Messages counted in [`CREDIT`] that were ordered sets, below the MAC (sent side).
+    pub(crate) const ORDERED_SETS: usize = LLDP + 1;
     /// Number of counters per port.
-    pub(crate) const WIDTH: usize = LLDP + 1;
+    pub(crate) const WIDTH: usize = ORDERED_SETS + 1;
 }
 
 /// Gauges of a transmitter, published after the counters.

@@ -185,6 +185,8 @@ pub struct ControlReport {
     pub pause: u64,
     /// Frames with credit or queue lengths.
     pub credit: u64,
+    /// Sent messages with credit that were ordered sets, below the MAC.
+    pub ordered_sets: u64,
     /// Raw control frames, of flow controls with a format of their own; if received, only the obeyed ones.
     pub own: u64,
     /// Received frames with an unknown opcode, or of another flow control than the port's.
@@ -258,6 +260,7 @@ impl StatsCollector {
                     pfc: count(port_stat::PFC),
                     pause: count(port_stat::PAUSE),
                     credit: count(port_stat::CREDIT),
+                    ordered_sets: 0,
                     own: count(port_stat::OWN),
                     ignored: count(port_stat::IGNORED),
                     malformed: count(port_stat::MALFORMED),
@@ -269,6 +272,7 @@ impl StatsCollector {
                     pfc: transmitted.port(port, port_stat::PFC),
                     pause: transmitted.port(port, port_stat::PAUSE),
                     credit: transmitted.port(port, port_stat::CREDIT),
+                    ordered_sets: transmitted.port(port, port_stat::ORDERED_SETS),
                     own: transmitted.port(port, port_stat::OWN),
                     ignored: 0,
                     malformed: 0,

@@ -78,7 +78,8 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         if let Some(crossed) = crossed {
             driver.on_threshold_crossed(&mut packet, crossed);
         }
-        let wire = driver.control_wire_bytes(frame).unwrap_or(wire_bytes(packet.frame_bytes(), self.link_overhead));
+        let ordered_set = driver.control_wire_bytes(frame);
+        let wire = ordered_set.unwrap_or(wire_bytes(packet.frame_bytes(), self.link_overhead));
         let mut burst = Burst::new();
         burst.push(packet);
         // A message with the count of sent data (FCTBS) leaves behind that data.
@@ -111,6 +112,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
             ControlFrame::Pause(_) => self.counters.add_port(port.id, port_stat::PAUSE, 1),
             ControlFrame::Credit(_) | ControlFrame::Queue(_) | ControlFrame::Update(_) => {
                 self.counters.add_port(port.id, port_stat::CREDIT, 1);
+                self.counters.add_port(port.id, port_stat::ORDERED_SETS, u64::from(ordered_set.is_some()));
             }
             ControlFrame::Raw(_) => self.counters.add_port(port.id, port_stat::OWN, 1),
         }

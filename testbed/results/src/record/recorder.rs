@@ -13,7 +13,7 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
 use super::egress_use::EgressUse;
-use super::messages::MessageRates;
+use super::messages::{MessageRates, SentMessages};
 use super::sample_summary::SampleSummary;
 use super::xoff_queues::XoffQueueStats;
 use crate::deadlock::{Deadlock, Detector};
@@ -370,7 +370,8 @@ impl<'a> Recorder<'a> {
         let RunRecord { ports, messages, survey, egress_use, .. } = &mut self.record;
         for (switch, report) in reports.iter().enumerate().filter(|(_, report)| is_new(report)) {
             for (number, port) in ports.of_switch(switch) {
-                messages.set_sent(number, report.ports[port.place.port].control_tx.messages());
+                let sent = &report.ports[port.place.port].control_tx;
+                messages.set_sent(number, SentMessages::new(sent, self.scenario.link_overhead));
             }
         }
         messages.record(at);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_config::SwitchConfig;
-use weir_flowctl::{MessageKind, wire_bytes};
+use weir_flowctl::MessageKind;
 use weir_nic::host::{ClassStats, Host, ReceiverStats, ReorderDepth, SenderStats};
 use weir_scenario::link::FaultCounters;
 use weir_scenario::{HostPlan, LinkPeer, PortRef, Scenario, WindowPlan};
@@ -12,7 +12,6 @@ use weir_switch_core::counters::DropReason;
 use weir_switch_core::flow_control::{RATE_UNKNOWN, flow_control_context, port_flow_control};
 use weir_switch_core::report::{ClassReport, PortReport};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
-use weir_wire::mac_control::FRAME_BYTES;
 
 use super::messages::spread;
 use super::recorder::RunRecord;
@@ -113,7 +112,7 @@ pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) ->
         let config = &scenario.switches[place.switch];
         let number = all.number(place);
         let messages = record.messages.of_port(number);
-        let (rate, on_link) = message_on_link(scenario, place);
+        let rate = rate(scenario, place);
         let others = others(&reports[place.switch].ports, place.port);
         let watched: Vec<(Class, SampleSummary)> = watched.collect();
         let mut classes = class_summaries(port, &paused_there, &watched, &others, config.classes.lossless);
@@ -127,9 +126,9 @@ pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) ->
             flow_control: config.ports[place.port].flow_control.label().to_owned(),
             feedback_ns: feedback_configured(scenario, place).map(Span::as_nanos),
             messages: MessageSummary {
-                sent: messages.sent(),
-                share_ppm: messages.share_ppm(rate, on_link, ended.duration),
-                share_worst_ppm: messages.worst_ppm(rate, on_link),
+                sent: record.messages.sent(number),
+                share_ppm: messages.share_ppm(rate, ended.duration),
+                share_worst_ppm: messages.worst_ppm(rate),
             },
             classes,
         }
@@ -377,10 +376,8 @@ fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
     PoolSummary { capacity_bytes: capacity.get(), used_max_bytes: used_max.get() }
 }
 
-/// Returns a port's rate, and the size of a flow-control message on its link.
-fn message_on_link(scenario: &Scenario, place: PortRef) -> (BitRate, Bytes) {
-    let rate = scenario.switches[place.switch].ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
-    (rate, wire_bytes(FRAME_BYTES as u32, scenario.link_overhead))
+fn rate(scenario: &Scenario, place: PortRef) -> BitRate {
+    scenario.switches[place.switch].ports[place.port].rate.unwrap_or(RATE_UNKNOWN)
 }
 
 /// Returns mean, 99th percentile and maximum of the share of its link that a port's messages took between two samples, in
@@ -388,8 +385,8 @@ fn message_on_link(scenario: &Scenario, place: PortRef) -> (BitRate, Bytes) {
 fn message_shares(scenario: &Scenario, record: &RunRecord) -> [u64; 3] {
     let mut shares = BTreeMap::new();
     for port in record.ports.linked() {
-        let (rate, on_link) = message_on_link(scenario, port.place);
-        for (share, times) in record.messages.of_port(record.ports.number(port.place)).shares(rate, on_link) {
+        let rate = rate(scenario, port.place);
+        for (share, times) in record.messages.of_port(record.ports.number(port.place)).shares(rate) {
             *shares.entry(share).or_insert(0) += times;
         }
     }

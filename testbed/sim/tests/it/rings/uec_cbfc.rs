@@ -60,6 +60,15 @@ fn a_limit_passes_its_frames_each_spacing_where_that_is_longer() {
     }
 }
 
+/// CF_Updates are; the CC_Update at the start is a frame.
+#[test]
+fn freed_cells_are_ordered_sets() {
+    let mut sim = link(6, 800);
+    let sent = sim.report(0).ports[0].control_tx;
+    assert!(sent.ordered_sets > 100, "{sent:?}");
+    assert_eq!(sent.messages() - sent.ordered_sets, 1, "{sent:?}");
+}
+
 #[test]
 fn the_least_limit_for_the_full_rate_is_exact() {
     // Frames come further apart than by the least spacing, so that no update waits.
