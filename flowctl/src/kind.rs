@@ -90,6 +90,17 @@ pub trait FlowControlConfig: Any + Debug + Send + Sync {
         None
     }
 
+    /// Returns the longest time after which a message is repeated, at this rate; `None` where it is not, or expires as a PAUSE does.
+    fn repetition(&self, _rate: BitRate) -> Option<Span> {
+        None
+    }
+
+    /// Returns the values that both ends of a link must have in common, each with its key in the file. Called only where
+    /// [`FlowControlConfig::build`] succeeds.
+    fn common_values(&self, _port: &FlowControlContext) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Describes the closed form for `weir check`: thresholds with their bounds, and the messages' share of the link. `None` if
     /// there is nothing to describe. Called only where [`FlowControlConfig::build`] succeeds.
     fn describe(&self, _port: &FlowControlContext) -> Option<Description> {

@@ -34,6 +34,25 @@ pub fn port_flow_control(config: &SwitchConfig, port: usize, rate: BitRate) -> R
     made.map_err(|refusal| BuildError::FlowControl { port, refusal })
 }
 
+/// Returns the first difference between the ports at a link's ends that breaks their flow control, in a sentence with a hint; `ends` are
+/// their names.
+pub fn difference(ports: [(&SwitchConfig, usize); 2], ends: [&str; 2]) -> Option<(String, String)> {
+    let of_ports = ports.map(|(config, port)| &config.ports[port]);
+    let [one, other] = of_ports.map(|port| port.flow_control.label());
+    if one != other {
+        let message = format!("{} speaks {one}, but {} speaks {other}", ends[0], ends[1]);
+        return Some((message, "give both ports of a link the same flow_control".to_owned()));
+    }
+    let [ones, others] = ports.map(|(config, port)| {
+        let port_config = &config.ports[port];
+        let rate = port_config.rate.unwrap_or(RATE_UNKNOWN);
+        port_config.flow_control.common_values(&flow_control_context(config, port, rate))
+    });
+    let ((key, value), (_, other)) = ones.into_iter().zip(others).find(|(one, other)| one != other)?;
+    let message = format!("`{key}` is {value} at {}, but {other} at {}", ends[0], ends[1]);
+    Some((message, format!("give both ports of a link the same {key}")))
+}
+
 /// Returns the alternatives at run time: PFC, PAUSE or none, without the configured one. Empty for a port with any other flow control.
 pub(crate) fn alternatives(config: &SwitchConfig, port: usize, rate: BitRate) -> Vec<PortFlowControl> {
     let own = config.ports[port].flow_control.message_kind();

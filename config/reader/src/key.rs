@@ -350,6 +350,11 @@ impl Key<f64> {
     pub const fn probability(name: &'static str, help: &'static str) -> Key<f64> {
         Key::parsed(name, "number above 0, at most 1", None, help, |table, key| table.probability(key.name))
     }
+
+    /// Creates a key whose value is a number from 0 to 1.
+    pub const fn share(name: &'static str, help: &'static str) -> Key<f64> {
+        Key::parsed(name, "number from 0 to 1", None, help, |table, key| table.share(key.name))
+    }
 }
 
 /// Keys whose values are whole numbers of one type.

@@ -252,21 +252,36 @@ impl<'d> Table<'d> {
 
     /// Reads a number above 0 and at most 1.
     pub fn probability(&self, key: &str) -> Option<f64> {
-        let value = self.value(key)?;
-        let number = match value {
-            DeValue::Float(float) => float.as_str().parse().unwrap_or(f64::NAN),
-            DeValue::Integer(_) => to_u64(value).map_or(f64::NAN, |n| n as f64),
-            other => {
-                self.wrong_type(key, "a number", other, &format!("{key} = 0.2"));
-                return None;
-            }
-        };
+        let number = self.decimal(key)?;
         let good = number > 0.0 && number <= 1.0;
         if !good {
             let help = format!("write a number above 0 and at most 1, for example {key} = 0.2");
             self.refuse(key, "a probability is above 0 and at most 1", help);
         }
         good.then_some(number)
+    }
+
+    /// Reads a number from 0 to 1.
+    pub fn share(&self, key: &str) -> Option<f64> {
+        let number = self.decimal(key)?;
+        let good = (0.0..=1.0).contains(&number);
+        if !good {
+            let help = format!("write a number from 0 to 1, for example {key} = 0.2");
+            self.refuse(key, "a share is from 0 to 1", help);
+        }
+        good.then_some(number)
+    }
+
+    fn decimal(&self, key: &str) -> Option<f64> {
+        let value = self.value(key)?;
+        match value {
+            DeValue::Float(float) => Some(float.as_str().parse().unwrap_or(f64::NAN)),
+            DeValue::Integer(_) => Some(to_u64(value).map_or(f64::NAN, |n| n as f64)),
+            other => {
+                self.wrong_type(key, "a number", other, &format!("{key} = 0.2"));
+                None
+            }
+        }
     }
 
     /// Reads an α: a string with a number or fraction, or a number.

@@ -2,10 +2,10 @@
 //! nothing without credit. [`crate::cbfc`] has the state machines of both sides.
 
 use weir_reader::{Key, Keys, Plugin, Table};
-use weir_units::{Bytes, Class, Span, Time, count};
+use weir_units::{BitRate, Bytes, Class, Span, Time, count};
 use weir_wire::mac_control::ControlFrame;
 
-use super::closed_form::{LIMIT_BY_DEFAULT, PERIOD_BY_DEFAULT, limit_from, overhead_text, share};
+use super::closed_form::{LIMIT_BY_DEFAULT, PERIOD_BY_DEFAULT, check_share, limit_from, overhead_text, share};
 use crate::cbfc::{Advertiser, BLOCK, BlockCounters, CreditCounters, blocks_held};
 use crate::keys::{LENGTHS, PERIODS};
 use crate::pfc::PauseTimers;
@@ -54,9 +54,12 @@ pub struct CbfcConfig {
 }
 
 impl CbfcConfig {
+    fn period(&self, rate: BitRate) -> Span {
+        self.period.unwrap_or_else(|| Advertiser::period_by_default(rate))
+    }
+
     fn for_port(&self, port: &FlowControlContext) -> Cbfc {
-        let period = self.period.unwrap_or_else(|| Advertiser::period_by_default(port.rate));
-        Cbfc { buffer: port.limit, period }
+        Cbfc { buffer: port.limit, period: self.period(port.rate) }
     }
 }
 
@@ -82,7 +85,17 @@ impl FlowControlConfig for CbfcConfig {
     }
 
     fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
-        Ok(PortFlowControl::new(self.for_port(port)))
+        let cbfc = self.for_port(port);
+        check_share(PERIOD.name, port.rate, cbfc.period)?;
+        Ok(PortFlowControl::new(cbfc))
+    }
+
+    fn repetition(&self, rate: BitRate) -> Option<Span> {
+        Some(self.period(rate))
+    }
+
+    fn common_values(&self, port: &FlowControlContext) -> Vec<(&'static str, String)> {
+        vec![(BUFFER.name, format!("{} blocks", count(port.limit.get() / BLOCK.get())))]
     }
 
     fn describe(&self, port: &FlowControlContext) -> Option<Description> {

@@ -274,6 +274,16 @@ pub(crate) fn share(rate: BitRate, span: Span) -> String {
     format!("{:.3} % of the link", (MESSAGE.get() as f64 * 8.0 * 100.0 / bits).min(100.0))
 }
 
+/// Rejects a time between two messages, by its key, in which they take more than half of the link.
+pub(super) fn check_share(key: &'static str, rate: BitRate, period: Span) -> Result<(), ConfigRejection> {
+    let least = rate.time_for(MESSAGE) * 2;
+    if period >= least {
+        return Ok(());
+    }
+    let message = format!("a message each `{key}`, {period}, takes more than half of the link");
+    Err(ConfigRejection { key, message, help: format!("write {key} = \"{}\" or more", as_shown(least.as_picos())) })
+}
+
 /// Formats the line on control overhead.
 pub(crate) fn overhead_text(messages: &str) -> String {
     format!("messages of {} B on the wire: {messages}", MESSAGE.get())

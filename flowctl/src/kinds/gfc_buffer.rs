@@ -11,7 +11,7 @@ use weir_units::{BitRate, Bytes, Span, count};
 
 use super::closed_form::{
     self, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ageing_text,
-    as_shown, outlives_its_refresh, overhead_text, share, stops,
+    as_shown, check_share, outlives_its_refresh, overhead_text, share, stops,
 };
 use crate::cbfc::Advertiser;
 use crate::gfc::{Pulse, StageTable, ThresholdError, buffer_based_b1_max};
@@ -156,8 +156,8 @@ impl GfcBufferConfig {
         Ok(if self.stop_at_b_m { stages.with_stop() } else { stages })
     }
 
-    fn refresh(&self, port: &FlowControlContext) -> Span {
-        self.refresh.unwrap_or_else(|| Advertiser::period_by_default(port.rate))
+    fn refresh(&self, rate: BitRate) -> Span {
+        self.refresh.unwrap_or_else(|| Advertiser::period_by_default(rate))
     }
 }
 
@@ -197,7 +197,8 @@ impl FlowControlConfig for GfcBufferConfig {
     }
 
     fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
-        let (stages, refresh) = (self.stages(port)?, self.refresh(port));
+        let (stages, refresh) = (self.stages(port)?, self.refresh(port.rate));
+        check_share(REFRESH.name, port.rate, refresh)?;
         Ok(match self.peer.pulse_period() {
             None => PortFlowControl::new(GfcBuffer { stages, refresh, ageing: ageing(self.ageing, refresh) }),
             Some(period) => {
@@ -205,6 +206,15 @@ impl FlowControlConfig for GfcBufferConfig {
                 PortFlowControl::new(GfcPulse { stages, period, peer_pfc })
             }
         })
+    }
+
+    fn repetition(&self, rate: BitRate) -> Option<Span> {
+        Some(self.peer.pulse_period().unwrap_or(self.refresh(rate)))
+    }
+
+    fn common_values(&self, port: &FlowControlContext) -> Vec<(&'static str, String)> {
+        let Some(stages) = self.stages(port).ok().filter(|_| self.peer == GfcPeer::Gfc) else { return Vec::new() };
+        vec![(B_1.name, format!("{} stages", stages.stages())), (STOP_AT_B_M.name, self.stop_at_b_m.to_string())]
     }
 
     fn feedback_delay(&self, port: &FlowControlContext) -> Option<Span> {
@@ -217,7 +227,7 @@ impl FlowControlConfig for GfcBufferConfig {
         let named = format!("N = {} stages", stages.stages());
         Some(match self.peer.pulse_period() {
             None => {
-                let refresh = self.refresh(port);
+                let refresh = self.refresh(port.rate);
                 let (changing, at_rest) = (share(rate, bound.delay.total()), share(rate, refresh));
                 let messages = format!(
                     "{changing} with one per τ while stages change, as in the paper; {at_rest} with one each {refresh} at rest; \

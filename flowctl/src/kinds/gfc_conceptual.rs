@@ -2,12 +2,12 @@
 //! change: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::length`](crate::gfc::length) has the state machines of both sides.
 
 use weir_reader::{Key, Keys, Plugin, Table};
-use weir_units::{Bytes, Span, Time};
+use weir_units::{BitRate, Bytes, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use super::closed_form::{
     AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ageing_text,
-    outlives_its_refresh, overhead_text, rate_rows, share,
+    check_share, outlives_its_refresh, overhead_text, rate_rows, share,
 };
 use crate::cbfc::Advertiser;
 use crate::gfc::{ClassRates, RateMapping, ThresholdError, conceptual_b0_max, length};
@@ -99,8 +99,14 @@ impl GfcConceptualConfig {
             None => Err(ThresholdError::Theorem41 { highest }),
         };
         let mapping = mapping.map_err(|error| bound.rejection(error))?;
-        let refresh = self.refresh.unwrap_or_else(|| Advertiser::period_by_default(port.rate));
-        Ok(GfcConceptual { mapping, period: self.period(port), refresh, ageing: ageing(self.ageing, refresh) })
+        let (period, refresh) = (self.period(port), self.refresh(port.rate));
+        check_share(PERIOD.name, port.rate, period)?;
+        check_share(REFRESH.name, port.rate, refresh)?;
+        Ok(GfcConceptual { mapping, period, refresh, ageing: ageing(self.ageing, refresh) })
+    }
+
+    fn refresh(&self, rate: BitRate) -> Span {
+        self.refresh.unwrap_or_else(|| Advertiser::period_by_default(rate))
     }
 
     /// Returns the minimum time between two messages, as configured or by default.
@@ -133,6 +139,15 @@ impl FlowControlConfig for GfcConceptualConfig {
 
     fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
         self.for_port(port).map(PortFlowControl::new)
+    }
+
+    fn repetition(&self, rate: BitRate) -> Option<Span> {
+        Some(self.refresh(rate))
+    }
+
+    fn common_values(&self, port: &FlowControlContext) -> Vec<(&'static str, String)> {
+        let Ok(GfcConceptual { mapping, .. }) = self.for_port(port) else { return Vec::new() };
+        vec![(B_M.name, mapping.b_m().to_string()), (B_0.name, mapping.b_0().to_string())]
     }
 
     fn feedback_delay(&self, port: &FlowControlContext) -> Option<Span> {

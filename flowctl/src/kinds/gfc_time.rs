@@ -8,7 +8,7 @@ use weir_wire::mac_control::ControlFrame;
 
 use super::closed_form::{
     self, B_M, FeedbackDelay, OVERRUN, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ageing_text,
-    outlives_its_refresh, overhead_text, rate_rows, share, stops,
+    check_share, outlives_its_refresh, overhead_text, rate_rows, share, stops,
 };
 use crate::cbfc::{Advertiser, BLOCK, BlockCounters};
 use crate::gfc::{ClassRates, RateMapping, ThresholdError, time_based, time_based_b0_max};
@@ -86,7 +86,7 @@ pub struct GfcTimeConfig {
 impl GfcTimeConfig {
     fn bound<'p>(&self, port: &'p FlowControlContext) -> ThresholdBound<'p, impl Fn(Bytes) -> Option<Bytes> + 'p> {
         let delay = FeedbackDelay::for_port(port, self.tau, Span::ZERO);
-        let (tau, period) = (port.in_cells(delay.total()), port.in_cells(self.period(port)));
+        let (tau, period) = (port.in_cells(delay.total()), port.in_cells(self.period(port.rate)));
         ThresholdBound {
             port,
             delay,
@@ -100,7 +100,8 @@ impl GfcTimeConfig {
     }
 
     fn for_port(&self, port: &FlowControlContext) -> Result<GfcTime, ConfigRejection> {
-        let (bound, period) = (self.bound(port), self.period(port));
+        let (bound, period) = (self.bound(port), self.period(port.rate));
+        check_share(PERIOD.name, port.rate, period)?;
         let (b_m, highest) = (port.limit, bound.highest());
         let mapping = match self.b_0.or(highest) {
             b_0 if self.unsafe_thresholds => RateMapping::without_guarantee(b_m, b_0.unwrap_or(Bytes::ZERO), port.rate),
@@ -114,8 +115,8 @@ impl GfcTimeConfig {
         Ok(GfcTime { mapping, buffer: b_m, period, ageing: ageing(self.ageing, period), stops: self.stop_at_b_m })
     }
 
-    fn period(&self, port: &FlowControlContext) -> Span {
-        self.period.unwrap_or_else(|| Advertiser::period_by_default(port.rate))
+    fn period(&self, rate: BitRate) -> Span {
+        self.period.unwrap_or_else(|| Advertiser::period_by_default(rate))
     }
 }
 
@@ -147,6 +148,15 @@ impl FlowControlConfig for GfcTimeConfig {
 
     fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
         self.for_port(port).map(PortFlowControl::new)
+    }
+
+    fn repetition(&self, rate: BitRate) -> Option<Span> {
+        Some(self.period(rate))
+    }
+
+    fn common_values(&self, port: &FlowControlContext) -> Vec<(&'static str, String)> {
+        let Ok(GfcTime { mapping, .. }) = self.for_port(port) else { return Vec::new() };
+        vec![(B_M.name, mapping.b_m().to_string()), (B_0.name, mapping.b_0().to_string())]
     }
 
     fn feedback_delay(&self, port: &FlowControlContext) -> Option<Span> {

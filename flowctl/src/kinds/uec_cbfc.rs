@@ -7,10 +7,10 @@
 use std::ops::RangeInclusive;
 
 use weir_reader::{Key, Keys, Plugin, Table};
-use weir_units::{Bytes, Class, ClassSet, FCS_BYTES, LINK_OVERHEAD, Span, Time, count};
+use weir_units::{BitRate, Bytes, Class, ClassSet, FCS_BYTES, LINK_OVERHEAD, Span, Time, count};
 use weir_wire::mac_control::{ControlFrame, CreditUpdate};
 
-use super::closed_form::{LIMIT_BY_DEFAULT, MESSAGE, limit_from, share};
+use super::closed_form::{LIMIT_BY_DEFAULT, MESSAGE, check_share, limit_from, share};
 use crate::cbfc::{CellCounters, CellCredits, CellSize, UpdateTimer};
 use crate::keys::LENGTHS;
 use crate::pfc::PauseTimers;
@@ -93,11 +93,7 @@ impl UecCbfcConfig {
             let message = format!("`cf_min_spacing` {} is above `cf_max_spacing` {}", self.spacing, self.repeat);
             return reject(CF_MIN_SPACING.name, message, format!("write cf_min_spacing = \"{}\" or less", self.repeat));
         }
-        let least = port.rate.time_for(MESSAGE) * 2;
-        if self.period < least {
-            let message = format!("a CC_Update each `cc_period`, {}, takes more than half of the link", self.period);
-            return reject(CC_PERIOD.name, message, format!("write cc_period = \"{least}\" or more"));
-        }
+        check_share(CC_PERIOD.name, port.rate, self.period)?;
         let cell = CellSize::new(port.cell_bytes);
         let (limit, frame) = (cell.cells_in(port.limit), frame_cells(port, cell));
         if limit > u64::from(CreditUpdate::MASK) {
@@ -159,6 +155,16 @@ impl FlowControlConfig for UecCbfcConfig {
         self.for_port(port).map(PortFlowControl::new)
     }
 
+    fn repetition(&self, rate: BitRate) -> Option<Span> {
+        Some(self.period.max(rate.time_for(self.repeat)))
+    }
+
+    fn common_values(&self, port: &FlowControlContext) -> Vec<(&'static str, String)> {
+        let cells = port.limit.get() / u64::from(port.cell_bytes);
+        let limit = (LIMIT.name, format!("{} cells", count(cells)));
+        vec![("cell_bytes", format!("{} B", port.cell_bytes)), limit, (SHARED.name, self.is_shared.to_string())]
+    }
+
     fn describe(&self, port: &FlowControlContext) -> Option<Description> {
         let UecCbfc { cell, limit, period, .. } = self.for_port(port).ok()?;
         let of = if self.is_shared { "for all classes together" } else { "for each class" };
@@ -204,7 +210,7 @@ impl FlowControlConfig for UecCbfcConfig {
         let warning = format!(
             "a limit of {} cells holds {frames} frames of the longest length in use, which pass at least {}; full rate needs {} cells",
             count(u64::from(limit)),
-            weir_units::BitRate::bps(rate as u64),
+            BitRate::bps(rate as u64),
             count(least)
         );
         if is_short { vec![warning] } else { Vec::new() }

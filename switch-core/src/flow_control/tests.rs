@@ -127,6 +127,66 @@ fn cells_and_limits_of_uec_are_checked() {
     assert_eq!(apart, error(above, "write cf_min_spacing = \"16384B\" or less"));
 }
 
+/// 84 B on the wire, and as much again for data, at 100 Mb/s.
+#[test]
+fn messages_take_half_of_the_link_at_most() {
+    for (kind, key) in [
+        ("cbfc", "period"),
+        ("gfc-time", "period"),
+        ("gfc-conceptual", "period"),
+        ("gfc-conceptual", "refresh"),
+        ("gfc-buffer", "refresh"),
+        ("uec-cbfc", "cc_period"),
+    ] {
+        let refused = |period: &str| {
+            let mut config = switch(&format!("{{ kind = \"{kind}\", {key} = \"{period}\" }}"));
+            config.ports[1].rate = Some(BitRate::mbps(100));
+            config.buffer.cell_bytes = 64;
+            let Err(errors) = check(&config) else { return None };
+            errors.iter().next().map(|error| (error.message().to_owned(), error.help_text().to_owned()))
+        };
+        let message = format!("a message each `{key}`, 13.439us, takes more than half of the link");
+        assert_eq!(refused("13.439us"), Some((message, format!("write {key} = \"13.44us\" or more"))), "{kind}");
+        assert_eq!(refused("13.44us"), None, "{kind}");
+    }
+}
+
+#[test]
+fn ends_of_a_link_count_alike() {
+    let told = |one: &str, other: &str, cell_bytes: u32| {
+        let configs = [one, other].map(|flow_control| {
+            let mut config = switch(flow_control);
+            config.buffer.cell_bytes = 128;
+            config
+        });
+        let [one, mut other] = configs;
+        other.buffer.cell_bytes = cell_bytes;
+        difference([(&one, 1), (&other, 1)], ["S1.a", "S2.b"])
+    };
+    let uec = |keys: &str| format!("{{ kind = \"uec-cbfc\"{keys} }}");
+    let [small, large] = ["128KB", "256KB"].map(|limit| uec(&format!(", limit = \"{limit}\"")));
+    assert_eq!(told(&small, &small, 128), None);
+    let differs = |key: &str, one: &str, other: &str| {
+        let message = format!("`{key}` is {one} at S1.a, but {other} at S2.b");
+        Some((message, format!("give both ports of a link the same {key}")))
+    };
+    assert_eq!(told(&small, &large, 128), differs("limit", "1,000 cells", "2,000 cells"));
+    assert_eq!(told(&small, &small, 64), differs("cell_bytes", "128 B", "64 B"));
+    assert_eq!(told(&uec(", shared = true"), &uec(""), 128), differs("shared", "true", "false"));
+    let cbfc = |buffer: &str| format!("{{ kind = \"cbfc\", buffer = \"{buffer}\" }}");
+    assert_eq!(told(&cbfc("64KB"), &cbfc("128KB"), 128), differs("buffer", "1,000 blocks", "2,000 blocks"));
+    let lengths = |kind: &str, b_0: &str| {
+        format!("{{ kind = \"{kind}\", b_m = \"350KB\", b_0 = \"{b_0}\", unsafe_thresholds = true }}")
+    };
+    for kind in ["gfc-time", "gfc-conceptual"] {
+        assert_eq!(told(&lengths(kind, "20KB"), &lengths(kind, "30KB"), 128), differs("b_0", "20KB", "30KB"));
+    }
+    let stages = |stop: bool| format!("{{ kind = \"gfc-buffer\", stop_at_b_m = {stop} }}");
+    assert_eq!(told(&stages(true), &stages(false), 128), differs("stop_at_b_m", "true", "false"));
+    let kinds = ("S1.a speaks UEC CBFC, but S2.b speaks PFC", "give both ports of a link the same flow_control");
+    assert_eq!(told(&small, "\"pfc\"", 128), Some((kinds.0.to_owned(), kinds.1.to_owned())));
+}
+
 /// 4 C (τ + T), with T = 1 us by default: 305 KB at 10 Gb/s and 60 us.
 #[test]
 fn conceptual_gfc_keeps_theorem_4_1() {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_config::{ConfigErrors, SwitchConfig};
+use weir_config::{ConfigErrors, Device, SwitchConfig};
 use weir_switch_core::flow_control;
 
 use crate::Failure;
@@ -14,7 +14,25 @@ use crate::Failure;
 pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let switches = load_each(files)?;
     weir_config::check_process(&switches)?;
+    check_rings(&switches)?;
     Ok(switches)
+}
+
+/// Checks that the two ports of each ring have flow controls that understand each other.
+fn check_rings(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
+    let all = switches.iter().flat_map(|switch| switch.real_ports().map(move |port| (switch, port)));
+    let on_rings = all.filter(|(switch, port)| matches!(switch.ports[*port].device, Device::Ring(_)));
+    let ends: Vec<(&SwitchConfig, usize)> = on_rings.collect();
+    let device = |(switch, port): (&SwitchConfig, usize)| switch.ports[port].device.clone();
+    let mut errors = Vec::new();
+    for (at, end) in ends.iter().enumerate() {
+        let Some(other) = ends[..at].iter().find(|other| device(**other) == device(*end)) else { continue };
+        let names = [*other, *end].map(|(switch, port)| format!("{}.{}", switch.name, switch.ports[port].name));
+        if let Some((message, help)) = flow_control::difference([*other, *end], [&names[0], &names[1]]) {
+            errors.push(end.0.error_at(&format!("ports[{}].flow_control", end.1), message, help));
+        }
+    }
+    ConfigErrors::joined(errors).map_or(Ok(()), Err)
 }
 
 /// Reads all files as [`load_all`], for a caller that connects the switches' links otherwise: a ring may have one end
@@ -98,6 +116,28 @@ mod tests {
                 (refused, _) => panic!("{text}: {refused:?}"),
             }
         }
+    }
+
+    #[test]
+    fn ports_of_a_ring_count_alike() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("lab.toml");
+        let loaded = |limits: [&str; 2]| {
+            let port = |limit: &str| {
+                format!(
+                    "[[ports]]\nname = \"p{limit}\"\nring = \"r\"\nrate = \"10Gbps\"\n\
+                     flow_control = {{ kind = \"uec-cbfc\", limit = \"{limit}KB\" }}\n"
+                )
+            };
+            let text = "[buffer]\ncell_bytes = 64\n[classes]\nlossless = [3]\n".to_owned();
+            std::fs::write(&file, text + &port(limits[0]) + &port(limits[1]).replacen("name = \"p", "name = \"q", 1))
+                .unwrap();
+            load_all(std::slice::from_ref(&file)).map_err(Failure::into_message)
+        };
+        assert!(loaded(["64", "64"]).is_ok());
+        let message = loaded(["64", "32"]).unwrap_err();
+        assert!(message.contains("`limit` is 1,000 cells at lab.p64, but 500 cells at lab.q32"), "{message}");
+        assert!(message.contains("lab.toml:14"), "{message}");
     }
 
     #[test]

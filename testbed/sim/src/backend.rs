@@ -677,6 +677,26 @@ mod tests {
 
     use super::*;
 
+    /// Ten times the longest wait: for a CC_Update, a credit message, or the replays of a lost frame.
+    #[test]
+    fn draining_waits_for_messages_and_replay() {
+        let drained = |flow_control: &str, more: &str| {
+            let text = format!(
+                "[scenario]\nend = \"1ms\"\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
+                 [switch.buffer]\ncell_bytes = 64\npolicy = \"static\"\nheadroom = \"60KB\"\n\
+                 [switch.port]\nflow_control = {flow_control}\n\
+                 [topology]\nkind = \"single\"\nhosts = 2\nrate = \"100Gbps\"\ndelay = \"1us\"\nllr = true\n{more}"
+            );
+            let runs = weir_scenario::file::parse(Path::new("drain.toml"), &text);
+            drain_time(&runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario)
+        };
+        assert_eq!(drained("\"pfc\"", ""), Span::from_millis(10));
+        assert_eq!(drained("{ kind = \"uec-cbfc\", cc_period = \"250ms\" }", ""), Span::from_millis(2_500));
+        assert_eq!(drained("{ kind = \"cbfc\", period = \"100ms\" }", ""), Span::from_millis(1_000));
+        let llr = "[llr]\nreplay_timer = \"20ms\"\nreplay_count = 4\n";
+        assert_eq!(drained("\"pfc\"", llr), Span::from_millis(1_000));
+    }
+
     #[test]
     fn a_run_that_takes_more_memory_than_there_is_is_refused_with_both() {
         let text = "[scenario]\nend = \"1ms\"\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\

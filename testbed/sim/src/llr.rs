@@ -245,8 +245,10 @@ impl<F> LlrSender<F> {
         }
     }
 
-    pub(super) fn counters(&self) -> LlrCounters {
-        self.counters
+    /// Returns the counters as of `now`, with a wait that has not ended.
+    pub(super) fn counters(&self, now: Time) -> LlrCounters {
+        let waiting = self.full_since.map_or(Span::ZERO, |since| now.since(since));
+        LlrCounters { full_for: self.counters.full_for + waiting, ..self.counters }
     }
 }
 

@@ -137,8 +137,8 @@ impl LlrPort {
         self.is_down = !is_up;
     }
 
-    pub(super) fn counters(&self) -> LlrCounters {
-        self.sender.counters()
+    pub(super) fn counters(&self, now: Time) -> LlrCounters {
+        self.sender.counters(now)
     }
 
     pub(super) fn traffic(&self) -> LlrTraffic {

@@ -13,7 +13,6 @@ use weir_switch_core::counters::DropReason;
 use weir_units::{Bytes, Class, Span, Time};
 
 use crate::Sim;
-use crate::llr_port::LlrPort;
 
 /// Factor on the longest wait of the scenario, in the drain time.
 const WAITS: u64 = 10;
@@ -47,10 +46,13 @@ pub(super) fn until_end(scenario: &Scenario) -> Scenario {
 /// Returns the drain time: how long no host may receive anything before draining is abandoned.
 pub(super) fn drain_time(scenario: &Scenario) -> Span {
     let ports = scenario.switches.iter().flat_map(|switch| &switch.ports);
-    let pauses = ports.filter(|port| port.flow_control.message_kind() != MessageKind::Nothing).filter_map(|port| {
-        // 65535 quanta of 512 bit times.
-        port.rate.map(|rate| rate.time_for(Bytes::new(u64::from(u16::MAX) * 64)))
+    let messages = ports.filter(|port| port.flow_control.message_kind() != MessageKind::Nothing).filter_map(|port| {
+        // A pause of 65535 quanta of 512 bit times, or a lost message.
+        let pause = port.rate?.time_for(Bytes::new(u64::from(u16::MAX) * 64));
+        Some(port.flow_control.repetition(port.rate?).map_or(pause, |repetition| repetition.max(pause)))
     });
+    let links = scenario.links.iter().map(|link| link.llr).chain(scenario.hosts.iter().map(|host| host.llr));
+    let of_llr = links.flatten().map(|llr| llr.replay_timer * u64::from(llr.replay_count + 1));
     let timeouts = scenario.traffic.iter().map(|plan| (plan.retransmission, &plan.transport));
     let timeouts =
         timeouts.chain(scenario.flows.iter().map(|flow| (flow.config.retransmission, &flow.config.transport)));
@@ -58,7 +60,7 @@ pub(super) fn drain_time(scenario: &Scenario) -> Span {
         Transport::Rdma => retransmission,
         Transport::Tcp(tcp) => Some(tcp.rto_min.max(tcp.initial_rto)),
     });
-    let longest = pauses.chain(timeouts).chain([scenario.longest_delay()]).max().unwrap_or(Span::ZERO);
+    let longest = messages.chain(of_llr).chain(timeouts).chain([scenario.longest_delay()]).max().unwrap_or(Span::ZERO);
     (longest * WAITS).max(DRAIN_TIME_MIN).max(scenario.end.since(Time::ZERO))
 }
 
@@ -115,7 +117,7 @@ pub(super) fn outages(scenario: &Scenario, sim: &Sim, reports: &[Report]) -> Out
 
 /// Returns the totals of link layer retry on all links; `None` if no link has it.
 pub(super) fn llr(sim: &Sim) -> Option<LlrSummary> {
-    let all = sim.llr_ports().map(LlrPort::counters);
+    let all = sim.llr_ports().map(|port| port.counters(sim.now()));
     all.map(|counters| LlrSummary {
         replays: counters.replays,
         replayed_frames: counters.replayed_frames,

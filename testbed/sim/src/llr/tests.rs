@@ -159,7 +159,7 @@ fn a_lost_frame_takes_a_round_trip_more() {
     link.run(100_000, |now, forward| if forward && now == 30 { Fate::Lost } else { Fate::Arrives });
     assert_eq!(link.contents(), Vec::from_iter(0..100));
     assert_eq!(link.delivered[2..5], [(130, 2), (370, 3), (380, 4)]);
-    let counters = link.sender.counters();
+    let counters = link.sender.counters(at(link.now));
     assert_eq!((counters.replays, counters.replayed_frames, counters.replayed_bytes), (1, 23, 23_000));
     assert_eq!((counters.given_up, counters.full_for, link.sender.copies.len()), (0, Span::ZERO, 0));
 }
@@ -184,7 +184,10 @@ fn a_full_buffer_stops_the_sender() {
     let mut link = Link::new(plan(5, 3), 6);
     link.run(100_000, |_, _| Fate::Arrives);
     assert_eq!(link.delivered[4..], [(150, 4), (211 + FRAME + DELAY, 5)]);
-    assert_eq!(link.sender.counters().full_for, Span::from_nanos(211 - 50));
+    assert_eq!(link.sender.counters(at(link.now)).full_for, Span::from_nanos(211 - 50));
+    let mut waiting = Link::new(plan(5, 3), 6);
+    waiting.run(120, |_, _| Fate::Arrives);
+    assert_eq!(waiting.sender.counters(at(170)).full_for, Span::from_nanos(170 - 50), "the wait goes on");
 }
 
 /// A link that is cut for less than four timers loses no frame; after it two replays and the timers between them have passed. One that
@@ -195,7 +198,7 @@ fn a_cut_link_is_bridged_for_the_replays() {
         let mut link = Link::new(plan(10, 3), 30);
         link.run(100_000, |now, _| if now < cut { Fate::Lost } else { Fate::Arrives });
         assert_eq!(link.contents(), Vec::from_iter(lost..30), "{cut}");
-        assert_eq!(link.sender.counters().given_up, u64::from(lost));
+        assert_eq!(link.sender.counters(at(link.now)).given_up, u64::from(lost));
     }
 }
 
@@ -234,7 +237,7 @@ proptest! {
         });
         let contents = link.contents();
         prop_assert!(contents.is_sorted_by(|one, next| one < next), "{:?}", contents);
-        prop_assert!(contents.len() as u64 + link.sender.counters().given_up >= 4_300);
+        prop_assert!(contents.len() as u64 + link.sender.counters(at(link.now)).given_up >= 4_300);
         prop_assert_eq!(contents.last(), Some(&4_299));
     }
 }

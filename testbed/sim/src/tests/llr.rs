@@ -55,7 +55,7 @@ fn run(scenario: &Scenario, threads: usize) -> Results {
     sim.run_until(scenario.end);
     let done: Vec<_> = sim.drain_completions().collect();
     assert!(sim.is_finished(), "{} messages are done", done.len());
-    (done, sim.llr_ports().map(|port| port.counters()).collect(), sim.frames().unwrap())
+    (done, sim.llr_ports().map(|port| port.counters(scenario.end)).collect(), sim.frames().unwrap())
 }
 
 fn fct(scenario: &Scenario) -> Span {

@@ -9,7 +9,7 @@ use weir_nic::host::{CongestionControlChoice, FlowConfig, FrameSizes, HostConfig
 use weir_nic::parameters::Network;
 use weir_nic::tcp::AckPoint;
 use weir_switch_core::flow_control::{self, port_flow_control};
-use weir_units::{BitRate, Class, Span};
+use weir_units::{Class, Span};
 use weir_wire::rocev2::{Dscp, QueuePair};
 
 use super::build::Build;
@@ -28,7 +28,8 @@ use super::traffic::FlowPart;
 use super::workloads::WorkloadKind;
 use crate::link::LlrPlan;
 use crate::scenario::{
-    CapturePlan, FlowPlan, HostPlan, HostPorts, LinkPlan, RealPlan, RealPorts, Scenario, TrafficPlan, TrafficSource,
+    CapturePlan, FlowPlan, HostPlan, HostPorts, LinkPlan, PortRef, RealPlan, RealPorts, Scenario, TrafficPlan,
+    TrafficSource,
 };
 use crate::topology::Routes;
 
@@ -78,14 +79,12 @@ impl<'p> Build<'p> {
             }
         }
         for link in &self.plan.topology.links {
-            let kinds = link.ends.each_ref().map(|end| {
+            let ports = link.ends.each_ref().map(|end| {
                 let place = self.place(end);
-                self.config(place.switch).ports[place.port].flow_control.label()
+                (self.config(place.switch), place.port)
             });
-            if kinds[0] != kinds[1] {
-                let ends = link.ends.each_ref().map(|end| self.plan.topology.shown(end));
-                let message = format!("{} speaks {}, but {} speaks {}", ends[0], kinds[0], ends[1], kinds[1]);
-                let help = "give both ports of a link the same flow_control";
+            let ends = link.ends.each_ref().map(|end| self.plan.topology.shown(end));
+            if let Some((message, help)) = flow_control::difference(ports, ends.each_ref().map(String::as_str)) {
                 self.refuse(&format!("links[{}].ends", link.number), message, help, diagnostics);
             }
         }
@@ -142,7 +141,7 @@ impl<'p> Build<'p> {
         let flow_control = port_flow_control(config, place.port, rate).ok()?.for_host();
         let class_of_dscp = config.class_map(place.port).dscp;
         let link_delay = if host.device.is_none() { port.delay } else { Span::ZERO };
-        let llr = self.llr(host.has_llr, place.switch, [Some(rate); 2], link_delay);
+        let llr = self.llr(host.has_llr, [place; 2]);
         Some(HostPlan {
             name: host.name.clone(),
             switch: place.switch,
@@ -174,16 +173,29 @@ impl<'p> Build<'p> {
         })
     }
 
-    /// Refuses a replay buffer that is too small for a link.
+    /// Refuses a replay buffer that is too small for a link, and a replay timer that is too short.
     fn check_llr(&self, diagnostics: &mut RunDiagnostics) {
         let topology = &self.plan.topology;
-        let hosts = topology.hosts.iter().filter(|host| host.has_llr).map(|host| &host.port);
-        let links = topology.links.iter().filter(|link| link.has_llr).map(|link| &link.ends[0]);
-        let longest = hosts.chain(links).map(|port| self.frame_bytes_max(self.place(port).switch)).max();
+        let hosts = topology.hosts.iter().filter(|host| host.has_llr).map(|host| [&host.port; 2]);
+        let links = topology.links.iter().filter(|link| link.has_llr).map(|link| link.ends.each_ref());
+        let all = hosts.chain(links).filter_map(|ends| self.llr_link(ends.map(|end| self.place(end))));
+        let all: Vec<LlrLink> = all.collect();
+        let longest = all.iter().map(|link| link.frame_bytes_max).max();
         if let Some(longest) = longest.filter(|longest| !self.plan.llr.holds(*longest)) {
             let message = format!("a replay buffer holds the longest frame, {longest}B");
             let help = format!("write outstanding_bytes = \"{longest}B\" or more, or a smaller `mtu` in [switch]");
             self.refuse("llr.outstanding_bytes", message, help, diagnostics);
+        }
+        let slowest = all.iter().max_by_key(|link| link.acknowledgement_time());
+        if let Some(slowest) = slowest.filter(|slowest| !self.plan.llr.waits_for(**slowest)) {
+            let least = slowest.acknowledgement_time();
+            let message = format!(
+                "an acknowledgement may take {least} on a link of {} and {}: frames that arrived would be sent again",
+                slowest.rates[0], slowest.delay
+            );
+            let help =
+                format!("write replay_timer = \"{}ns\" or more, or take it out", least.as_picos().div_ceil(1_000));
+            self.refuse("llr.replay_timer", message, help, diagnostics);
         }
     }
 
@@ -192,12 +204,17 @@ impl<'p> Build<'p> {
         (self.config(switch).mtu.get() + ETHERNET_BYTES) as u32
     }
 
-    /// Returns the link layer retry of a link at a switch; `None` without it.
-    fn llr(&self, has_llr: bool, switch: usize, rates: [Option<BitRate>; 2], delay: Span) -> Option<LlrPlan> {
-        let [Some(one), Some(other)] = rates else { return None };
-        let frame_bytes_max = self.frame_bytes_max(switch);
-        let link = LlrLink { rates: [one, other], delay, frame_bytes_max, overhead: self.plan.link_overhead };
-        has_llr.then(|| self.plan.llr.plan(link))
+    /// Returns the emulated link between two ports, or between a port and its host, for link layer retry; `None` without a rate.
+    fn llr_link(&self, ends: [PortRef; 2]) -> Option<LlrLink> {
+        let [one, other] = ends.map(|end| &self.config(end.switch).ports[end.port]);
+        let frame_bytes_max = self.frame_bytes_max(ends[0].switch);
+        let (rates, delay) = ([one.rate?, other.rate?], one.delay.max(other.delay));
+        Some(LlrLink { rates, delay, frame_bytes_max, overhead: self.plan.link_overhead })
+    }
+
+    /// Returns the link layer retry of a link; `None` without it.
+    fn llr(&self, has_llr: bool, ends: [PortRef; 2]) -> Option<LlrPlan> {
+        Some(self.plan.llr.plan(self.llr_link(ends).filter(|_| has_llr)?))
     }
 
     fn check_mtu(&self, host: &HostPart, config: &SwitchConfig, diagnostics: &mut RunDiagnostics) {
@@ -502,7 +519,7 @@ impl<'p> Build<'p> {
             let ports = ends.map(|end| &self.config(end.switch).ports[end.port]);
             let [one, other] = ports.map(|port| port.delay);
             let delay = if link.devices.is_none() { one.max(other) } else { Span::ZERO };
-            let llr = self.llr(link.has_llr, ends[0].switch, ports.map(|port| port.rate), delay);
+            let llr = self.llr(link.has_llr, ends);
             LinkPlan { ends, delay, faults: link.faults, llr }
         });
         let draw = match &plan.draw {
@@ -549,6 +566,7 @@ impl<'p> Build<'p> {
             switches: self.switches.configs.into(),
         };
         scenario.notes.extend(notes::of_load_balancing(&scenario));
+        scenario.notes.extend(notes::of_llr_headroom(&scenario));
         scenario
     }
 

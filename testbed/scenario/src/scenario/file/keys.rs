@@ -428,8 +428,7 @@ pub(super) mod topology {
         delay("nvlink_delay", "`rails`: delay between two GPUs of a server, one way.")
             .or_else("required with `nvlink_rate`");
     pub(crate) const CORRUPTION: Key<f64> =
-        Key::probability("corruption", "Share of frames that a link delivers with a bad FCS, flow control included.")
-            .or("0");
+        Key::share("corruption", "Share of frames that a link delivers with a bad FCS, flow control included.").or("0");
     const FAILED: Key<()> = Key::other(
         "failed",
         "list of pairs of switches",
@@ -437,7 +436,7 @@ pub(super) mod topology {
          \"L3.1\"]` for one.",
     )
     .or_else("none");
-    pub(crate) const FAILURE_PROBABILITY: Key<f64> = Key::probability(
+    pub(crate) const FAILURE_PROBABILITY: Key<f64> = Key::share(
         "failure_probability",
         "Probability that each other link between switches is down from the start. Draws that disconnect hosts are \
          repeated, up to 1000 times.",
@@ -728,13 +727,13 @@ pub(super) mod faults {
     .or("control");
     pub(crate) const DSCP: Key<u8> =
         Key::<u8>::integer("dscp", 0..=63, "With `\"data\"`: only frames with this DSCP.").or_else("all");
-    pub(crate) const LOSS: Key<f64> = Key::probability("loss", "Share of lost frames.");
-    pub(crate) const CORRUPTION: Key<f64> = Key::probability(
+    pub(crate) const LOSS: Key<f64> = Key::share("loss", "Share of lost frames.");
+    pub(crate) const CORRUPTION: Key<f64> = Key::share(
         "corruption",
         "Share of frames with a bad FCS, dropped by the receiving MAC; counted apart from `loss`.",
     );
-    pub(crate) const DUPLICATION: Key<f64> = Key::probability("duplication", "Share of duplicated frames.");
-    pub(crate) const REORDERING: Key<f64> = Key::probability("reordering", "Share of frames held back.");
+    pub(crate) const DUPLICATION: Key<f64> = Key::share("duplication", "Share of duplicated frames.");
+    pub(crate) const REORDERING: Key<f64> = Key::share("reordering", "Share of frames held back.");
     pub(crate) const HOLD_BACK: Key<Span> = Key::time(
         "hold_back",
         Span::from_nanos(1)..=Span::from_secs(1),

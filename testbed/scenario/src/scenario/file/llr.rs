@@ -4,6 +4,7 @@ use weir_reader::{Problem, Table};
 use weir_units::{BitRate, Bytes, Span};
 
 use super::keys::llr as keys;
+use super::topology::Topology;
 use crate::link::LlrPlan;
 
 /// Settings of link layer retry that the file gives.
@@ -27,11 +28,23 @@ pub(super) struct LlrLink {
     pub overhead: Bytes,
 }
 
+impl LlrLink {
+    fn frame(&self) -> Bytes {
+        Bytes::new(self.frame_bytes_max.into()) + self.overhead
+    }
+
+    /// Returns the longest time from a frame's first byte to its acknowledgement, which waits for its spacing and a frame.
+    pub(super) fn acknowledgement_time(&self) -> Span {
+        let [one, other] = self.rates;
+        let acknowledged = self.frame() * 2 + LlrPlan::MESSAGE_SPACING + LlrPlan::MESSAGE_BYTES;
+        self.delay * 2 + one.min(other).time_for(acknowledged)
+    }
+}
+
 impl LlrPart {
-    pub(super) fn read(root: &Table<'_>) -> LlrPart {
-        let mut tables = ["links", "hosts"].into_iter().flat_map(|name| root.tables(name, name));
-        let is_used = root.table("topology", "topology").has("llr") || tables.any(|table| table.has("llr"));
-        if root.has("llr") && !is_used {
+    pub(super) fn read(root: &Table<'_>, topology: &Topology) -> LlrPart {
+        let is_used = topology.links.iter().any(|link| link.has_llr) || topology.hosts.iter().any(|host| host.has_llr);
+        if root.has("llr") && !is_used && root.doc().sound(&["topology", "links", "hosts"]) {
             let help = "write llr = true in [topology], [[links]] or [[hosts]], or take [llr] out";
             root.doc().note(Problem::new("no link has `llr`", help).with_label("llr", ""));
         }
@@ -48,11 +61,8 @@ impl LlrPart {
     /// Returns the settings of a link. Defaults suit full rate: a copy is kept for a frame's own time, a round trip, and an
     /// acknowledgement that waits for its spacing and a frame. The timer is 5 us longer, as in SONiC's sample profiles.
     pub(super) fn plan(&self, link: LlrLink) -> LlrPlan {
-        let LlrLink { rates: [one, other], delay, frame_bytes_max, overhead } = link;
-        let frame = Bytes::new(frame_bytes_max.into()) + overhead;
-        let acknowledged = frame * 2 + LlrPlan::MESSAGE_SPACING + LlrPlan::MESSAGE_BYTES;
-        let round_trip = delay * 2 + one.min(other).time_for(acknowledged);
-        let full_rate = one.max(other).bytes_in(round_trip) + frame;
+        let (round_trip, [one, other]) = (link.acknowledgement_time(), link.rates);
+        let full_rate = one.max(other).bytes_in(round_trip) + link.frame();
         let replay_timer = self.replay_timer.unwrap_or(Span::from_micros(5) + round_trip);
         LlrPlan {
             outstanding_bytes: self.outstanding_bytes.unwrap_or(full_rate),
@@ -60,8 +70,13 @@ impl LlrPart {
             replay_timer,
             replay_count: self.replay_count,
             pcs_lost_timeout: self.pcs_lost_timeout.unwrap_or(replay_timer * 10),
-            frame_bytes_max,
+            frame_bytes_max: link.frame_bytes_max,
         }
+    }
+
+    /// Whether frames that arrive on the link are acknowledged before the replay timer expires.
+    pub(super) fn waits_for(&self, link: LlrLink) -> bool {
+        self.replay_timer.is_none_or(|timer| timer >= link.acknowledgement_time())
     }
 
     /// Whether a replay buffer has room for a frame of this length, without FCS.
@@ -97,5 +112,7 @@ mod tests {
         assert_eq!(plan.pcs_lost_timeout, plan.replay_timer * 10);
         let small = LlrPart { outstanding_bytes: Some(Bytes::new(9_213)), ..part };
         assert_eq!([9_213, 9_214].map(|bytes| small.holds(bytes)), [true, false]);
+        let waits = |nanos| LlrPart { replay_timer: Some(Span::from_nanos(nanos)), ..part }.waits_for(link);
+        assert_eq!([810, 811].map(waits), [false, true]);
     }
 }

@@ -3,8 +3,9 @@
 use weir_config::SwitchConfig;
 use weir_load_balancing::PATH_SELECTORS;
 use weir_nic::host::{CongestionControlChoice, LossRecovery, TelemetryMode};
-use weir_units::{Class, SplitMix64};
+use weir_units::{Bytes, Class, SplitMix64, count};
 
+use crate::link::FaultPlan;
 use crate::scenario::{Scenario, TrafficSource};
 
 /// RDMA of a flow or a workload.
@@ -72,6 +73,31 @@ pub(super) fn of_load_balancing(scenario: &Scenario) -> Vec<String> {
         dropped.into_iter().chain(mixed).chain(idle)
     });
     notes.collect()
+}
+
+/// Returns a note on the port whose headroom falls short by the most under link layer retry. Until a lost PAUSE is replayed the peer sends
+/// on, and the replay buffers of both ends are sent after it.
+pub(super) fn of_llr_headroom(scenario: &Scenario) -> Option<String> {
+    let are_lost = |faults: &[FaultPlan]| !scenario.outages.is_empty() || !faults.iter().all(FaultPlan::is_none);
+    let between = scenario.links.iter().filter(|link| are_lost(&link.faults));
+    let between = between.flat_map(|link| link.ends.map(|end| (end, link.llr)));
+    let to_hosts = scenario.hosts.iter().filter(|host| are_lost(&host.faults));
+    let all = between.chain(to_hosts.map(|host| (host.place(), host.llr)));
+    let short = all.filter_map(|(place, llr)| {
+        let (llr, config) = (llr?, &scenario.switches[place.switch]);
+        let port = &config.ports[place.port];
+        let by_headroom = port.flow_control.message_kind().advertises_xoff() && !config.classes.lossless.is_empty();
+        let more = port.rate?.bytes_in(llr.replay_timer) + llr.outstanding_bytes * 2;
+        let least = config.headroom_by_rule(port)? + more;
+        let missing = least.saturating_sub(config.headroom(place.port)?);
+        (by_headroom && missing > Bytes::ZERO).then(|| (missing, least, format!("{}.{}", config.name, port.name)))
+    });
+    let (_, least, port) = short.max_by_key(|(missing, ..)| *missing)?;
+    Some(format!(
+        "links with `llr`: a lost PAUSE waits for `replay_timer`, and replay buffers are sent after it; headroom for one such loss is {} B \
+         at {port}, and it has less",
+        count(least.get())
+    ))
 }
 
 /// Returns a note for each kind of traffic that is probably not meant, with the names of its flows and workloads.

@@ -164,7 +164,18 @@ fn links(table: &Table<'_>, topology: &Topology) -> Vec<LinkRef> {
             "take it out",
         );
     }
+    if found.iter().any(|link| is_wire(topology, *link)) {
+        let message = format!("a real wire joins {one} and {other}, and outages cut emulated links");
+        table.refuse("link", message, "take the outage or the link's devices out");
+    }
     found
+}
+
+fn is_wire(topology: &Topology, link: LinkRef) -> bool {
+    match link {
+        LinkRef::Between(link) => topology.links[link].devices.is_some(),
+        LinkRef::ToHost(host) => topology.hosts[host].device.is_some(),
+    }
 }
 
 fn is_down(topology: &Topology, link: LinkRef) -> bool {

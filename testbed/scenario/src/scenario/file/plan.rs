@@ -135,7 +135,7 @@ impl ScenarioPlan {
             messages: Arc::default(),
             forwarding: forwarding(root, &scenario, &topology, &flows),
             outages: outages::read(root, &topology, end),
-            llr: LlrPart::read(root),
+            llr: LlrPart::read(root, &topology),
             slow_receivers: slow_receivers::read(root, &topology, end),
             warm_up: instant(&scenario, "warm_up", Time::ZERO, end),
             link_overhead: scenario.get(&keys::LINK_OVERHEAD),

@@ -272,7 +272,7 @@ fn link(
             let help = "write devices = [{ pci = \"0000:81:00.0\" }, { pci = \"0000:82:00.0\" }], or take it out";
             table.refuse("devices", message, help);
         }
-        refuse_faults_of_wires(table, "devices");
+        refuse_on_wires(table, "devices");
     }
     let devices = devices.map(|devices| devices.iter().map(|device| own_device(device).1).collect::<Vec<_>>());
     let [Some(first), Some(second)] = <[Option<PortName>; 2]>::try_from(ends).ok()? else { return None };
@@ -333,7 +333,7 @@ fn host(
             let help = "write device = { pci = \"0000:82:00.0\" }, the host's end of the wire, too, or take it out";
             table.refuse("port_device", "the switch's end of a wire has no host's end", help);
         }
-        (true, _) => refuse_faults_of_wires(table, "device"),
+        (true, _) => refuse_on_wires(table, "device"),
         _ => {}
     }
     let mtu = nic.mtu_of(table);
@@ -383,14 +383,15 @@ fn own_device(table: &Table<'_>) -> (Option<Device>, ConfigTable) {
     (read_device(table, MTU_MAX), ConfigTable::from_table(table).take_keys(names_of(OF_DEVICE)))
 }
 
-/// Refuses `faults` on a real wire, whose faults are its own.
-fn refuse_faults_of_wires(table: &Table<'_>, devices: &str) {
-    if table.has("faults") {
-        let message = format!("`faults` befall an emulated link, but `{devices}` makes this one a real wire");
-        let problem = Problem::new(message, format!("take `faults` or `{devices}` out"));
-        table.doc().note(
-            problem.with_key_label(table.key_path("faults"), "").with_key_label(table.key_path(devices), "the wire"),
-        );
+/// Refuses `faults` and `llr` on a real wire, whose own they are.
+fn refuse_on_wires(table: &Table<'_>, devices: &str) {
+    let given = [("faults", table.has("faults")), (llr::HAS_LLR.name, table.get(&llr::HAS_LLR))];
+    for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+        let message = format!("`{key}` is of an emulated link, but `{devices}` makes this one a real wire");
+        let problem = Problem::new(message, format!("take `{key}` or `{devices}` out"));
+        table
+            .doc()
+            .note(problem.with_key_label(table.key_path(key), "").with_key_label(table.key_path(devices), "the wire"));
     }
 }
 

@@ -340,11 +340,31 @@ fn links_that_retry() {
     };
     let unused = refused(LEAF_SPINE, "[llr]\nreplay_count = 2\n");
     assert!(unused.contains("no link has `llr`") && unused.contains("write llr = true in [topology]"), "{unused}");
+    let off = refused(&format!("{LEAF_SPINE}llr = false\n"), "[llr]\nreplay_count = 2\n");
+    assert!(off.contains("no link has `llr`"), "{off}");
+    let early = refused(&retrying, "[llr]\nreplay_timer = \"4us\"\n");
+    let told =
+        "an acknowledgement may take 4.41us on a link of 100Gbps and 2us: frames that arrived would be sent again";
+    assert!(early.contains(told) && early.contains("write replay_timer = \"4411ns\" or more"), "{early}");
     let small = refused(&retrying, "[llr]\noutstanding_bytes = \"1KB\"\n");
     assert!(small.contains("a replay buffer holds the longest frame"), "{small}");
     let single = one("kind = \"single\"\nhosts = 2\nrate = \"10Gbps\"\ndelay = \"1us\"\nllr = true\n", "");
     let why = single.needs_virtual_time().unwrap();
     assert_eq!(why, "its links send lost frames again (`llr`), which takes virtual time");
+}
+
+/// A lost XOFF waits for 6 us at 100 Gb/s, 75,000 B, and each end's replay buffer holds 64,000 B. The rule has 2 (25,000 + 1,522) + 3,840 B.
+#[test]
+fn headroom_of_links_that_retry() {
+    let notes = |corruption: &str, headroom: &str| {
+        let text = format!("{LEAF_SPINE}llr = true\ncorruption = {corruption}\n");
+        let llr = "[llr]\nreplay_timer = \"6us\"\noutstanding_bytes = \"64KB\"\n";
+        let buffer = format!("[switch.buffer]\nsize = \"64MB\"\nheadroom = \"{headroom}\"\n");
+        one(&text, &format!("{llr}{buffer}")).notes
+    };
+    assert_eq!((notes("0", "auto").len(), notes("0.001", "262KB").len()), (0, 0));
+    let note = notes("0.001", "auto").pop().unwrap();
+    assert!(note.ends_with("headroom for one such loss is 259,884 B at L1.H3, and it has less"), "{note}");
 }
 
 #[test]
