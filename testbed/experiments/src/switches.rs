@@ -18,7 +18,7 @@ pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     Ok(switches)
 }
 
-/// Checks that the two ports of each ring have flow controls that understand each other.
+/// Checks that the two ports of each ring have the values of their flow control in common.
 fn check_rings(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
     let all = switches.iter().flat_map(|switch| switch.real_ports().map(move |port| (switch, port)));
     let on_rings = all.filter(|(switch, port)| matches!(switch.ports[*port].device, Device::Ring(_)));

@@ -83,8 +83,16 @@ impl<'p> Build<'p> {
                 let place = self.place(end);
                 (self.config(place.switch), place.port)
             });
+            let kinds = ports.map(|(config, port)| config.ports[port].flow_control.label());
             let ends = link.ends.each_ref().map(|end| self.plan.topology.shown(end));
-            if let Some((message, help)) = flow_control::difference(ports, ends.each_ref().map(String::as_str)) {
+            let refusal = match kinds[0] == kinds[1] {
+                true => flow_control::difference(ports, ends.each_ref().map(String::as_str)),
+                false => {
+                    let message = format!("{} speaks {}, but {} speaks {}", ends[0], kinds[0], ends[1], kinds[1]);
+                    Some((message, "give both ports of a link the same flow_control".to_owned()))
+                }
+            };
+            if let Some((message, help)) = refusal {
                 self.refuse(&format!("links[{}].ends", link.number), message, help, diagnostics);
             }
         }
@@ -207,7 +215,8 @@ impl<'p> Build<'p> {
     /// Returns the emulated link between two ports, or between a port and its host, for link layer retry; `None` without a rate.
     fn llr_link(&self, ends: [PortRef; 2]) -> Option<LlrLink> {
         let [one, other] = ends.map(|end| &self.config(end.switch).ports[end.port]);
-        let frame_bytes_max = self.frame_bytes_max(ends[0].switch);
+        let [first, second] = ends.map(|end| self.frame_bytes_max(end.switch));
+        let frame_bytes_max = first.max(second);
         let (rates, delay) = ([one.rate?, other.rate?], one.delay.max(other.delay));
         Some(LlrLink { rates, delay, frame_bytes_max, overhead: self.plan.link_overhead })
     }
