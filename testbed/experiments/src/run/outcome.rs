@@ -171,8 +171,8 @@ fn remarks(run: &CompletedRun) -> Vec<String> {
             ));
         }
     }
-    let is_shown =
-        |note: &&String| ["no PAUSE", "slow receiver ", "load balancing "].iter().any(|start| note.starts_with(start));
+    let starts = ["no PAUSE", "slow receiver ", "load balancing ", "entropy ", "links with `llr`"];
+    let is_shown = |note: &&String| starts.iter().any(|start| note.starts_with(start));
     remarks.extend(summary.notes.iter().filter(is_shown).map(|note| format!("{name}: {note}")));
     let late = summary.late_percent();
     if late > Summary::LATE_PERCENT_MAX {
