@@ -160,6 +160,7 @@ conservation: setup ## Ten million frames of an incast in each layout under each
 instructions: setup ## What a packet-hop in virtual time and a packet on DPDK take, counted in instructions, against limits
 	@$(STEP) "instructions of virtual time" $(CARGO) bench --profile dev $(HEAVY) --bench virtual_time -- --instructions
 	@$(STEP) "instructions of the packet path" $(CARGO) bench --profile dev $(HEAVY) --bench forwarding -- --instructions
+	@$(STEP) "instructions of load balancing" $(CARGO) bench --profile dev $(HEAVY) --bench load_balancing
 
 wire-tests: wire-tests-together wire-tests-by-the-clock ## Frames judged by other programs: scapy, tshark, Linux
 
