@@ -89,7 +89,7 @@ mod wire;
 mod wire_map;
 mod worker_pool;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_nic::host::{Host, HostError};
 use weir_results::deadlock::{Links, SwitchState};
@@ -183,10 +183,9 @@ impl Sim {
         let (wires, wire_map) = wire_map::build_wires(scenario)?;
         let reroutes = reroute_sets(scenario);
         let routes: Vec<&Routes> = scenario.routes.as_deref().into_iter().chain(&reroutes).collect();
-        let switches = scenario.switches.iter().zip(&wire_map.ports).enumerate();
-        let switches = switches.map(|(number, (config, wires))| {
+        let switches = scenario.switches.iter().zip(&wire_map.ports).zip(llr_ports(scenario)).enumerate();
+        let switches = switches.map(|(number, ((config, wires), llr))| {
             let failed = |source| SimError::Switch { switch: config.name.clone(), source };
-            let llr = llr_ports(scenario, number, config.ports.len());
             SimSwitch::new(number, config, wires.clone().into(), &llr, &routes, scenario).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
@@ -321,11 +320,13 @@ impl Sim {
 
     /// Repartitions all nodes for this number of threads, by the work of each node since the last repartition.
     fn repartition(&mut self, threads: usize) {
+        let started = Instant::now();
         let count = self.switch_graph.lp_count(threads);
         let plan = self.switch_graph.partition(count, self.partition.phases(), &self.partition.work());
         self.partition.repartition(&plan, count);
         self.load_balancer = LoadBalancer::new(count, threads);
         self.worker_pool.grow_to(threads - 1);
+        self.thread_tuner.record_repartition(started.elapsed());
     }
 
     /// Runs for `span` of virtual time.
@@ -560,14 +561,14 @@ impl Sim {
     }
 }
 
-/// Returns the link layer retry of each port of a switch; none if no port has it.
-fn llr_ports(scenario: &Scenario, switch: usize, ports: usize) -> Vec<Option<LlrPlan>> {
+/// Returns the link layer retry of each switch's ports; none for a switch if no port has it.
+fn llr_ports(scenario: &Scenario) -> Vec<Vec<Option<LlrPlan>>> {
     let of_hosts = scenario.hosts.iter().map(|host| (host.place(), host.llr));
     let of_links = scenario.links.iter().flat_map(|link| link.ends.map(|end| (end, link.llr)));
-    let mut all = Vec::new();
-    for (place, llr) in of_hosts.chain(of_links).filter(|(place, llr)| place.switch == switch && llr.is_some()) {
-        all.resize(ports, None);
-        all[place.port] = llr;
+    let mut all = vec![Vec::new(); scenario.switches.len()];
+    for (PortRef { switch, port }, llr) in of_hosts.chain(of_links).filter(|(_, llr)| llr.is_some()) {
+        all[switch].resize(scenario.switches[switch].ports.len(), None);
+        all[switch][port] = llr;
     }
     all
 }

@@ -69,6 +69,8 @@ const SINGLE_THREAD_PERIOD: [Duration; 2] = [Duration::from_millis(100), Duratio
 const WAITING_MAX: f64 = 0.04;
 /// Shortest and longest interval between repartitions; it doubles each time.
 const REPARTITION_EVERY: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(640)];
+/// Smallest time between two repartitions, in durations of the first one: seconds for a fabric of 65,536 hosts.
+const REPARTITION_SHARE: u32 = 20;
 
 impl Default for ThreadTuner {
     fn default() -> ThreadTuner {
@@ -233,6 +235,13 @@ impl ThreadTuner {
         Some(1)
     }
 
+    /// Records the duration of a repartition, which delays the next one.
+    pub(super) fn record_repartition(&mut self, duration: Duration) {
+        let earliest = self.now + duration * REPARTITION_SHARE;
+        self.repartition_after = self.repartition_after.max(earliest);
+        self.single_thread_until = self.single_thread_until.max(earliest);
+    }
+
     /// Whether threads wait too long for the longest.
     fn is_unbalanced(&mut self, threads: usize, longest: Duration, all: Duration) -> bool {
         let mean = all.as_secs_f64() / threads as f64;
@@ -317,6 +326,17 @@ mod tests {
         }
         assert!((3..=8).contains(&repartitions), "{repartitions} times in a second");
         assert_eq!(run.review(|_| 100 * US, 1.0), 2);
+    }
+
+    #[test]
+    fn a_long_repartition_delays_the_next_one() {
+        let mut run = Run::new(Threads::up_to(4));
+        assert_eq!(run.review(|_| 200 * US, 1.0), 4);
+        run.pace.record_repartition(Duration::from_millis(500));
+        let due = run.pace.repartition_after;
+        // 50 ms each, with one thread twice as long as the mean.
+        (0..18).for_each(|_| assert_eq!(run.review(|_| 50 * US, 2.0), 4));
+        assert_eq!(run.pace.repartition_after, due, "ten seconds later");
     }
 
     #[test]
