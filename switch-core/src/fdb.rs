@@ -344,8 +344,12 @@ impl ForwardingTable {
 
     fn enter_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
         self.routed.reserve_exact(ports.size_hint().0);
+        // Neighbouring stations mostly have the same ports.
+        let (mut last, mut place) = (&[][..], NOWHERE);
         for ports in ports {
-            let place = self.place_of(ports);
+            if ports != last {
+                (last, place) = (ports, self.place_of(ports));
+            }
             self.routed.push(place);
         }
     }

@@ -160,10 +160,9 @@ impl SimSwitch {
                 unscheduled_alpha: scenario.unscheduled_alpha,
             },
         )?;
-        let hosts = scenario.hosts.len();
         if let [intact, reroutes @ ..] = routes {
-            switch.set_routes(scenario.hosts[0].nic.mac, ports_to_hosts(intact, number, hosts));
-            reroutes.iter().for_each(|routes| switch.add_routes(ports_to_hosts(routes, number, hosts)));
+            switch.set_routes(scenario.hosts[0].nic.mac, intact.ports_to_hosts(number));
+            reroutes.iter().for_each(|routes| switch.add_routes(routes.ports_to_hosts(number)));
         }
         let has_link = |(port, wire): (PortId, &Option<u32>)| switch.shared().set_link_up(port, wire.is_some());
         (0..).map(PortId).zip(&wires).for_each(has_link);
@@ -654,11 +653,6 @@ impl SimPorts<'_> {
         self.network.send(self.now, wire, frame, MessageOrigin::Port, place);
         Ok(())
     }
-}
-
-/// Returns the equal-cost ports of a switch to each host.
-fn ports_to_hosts(routes: &Routes, switch: usize, hosts: usize) -> impl Iterator<Item = &[u16]> {
-    (0..hosts).map(move |host| routes.ports(switch, host))
 }
 
 /// Orders arrivals of one instant by port, starting with port `turn`, which advances if it made a difference. So no

@@ -107,6 +107,12 @@ impl Framing {
         Framing::for_sizes(&FrameSizes::ns3(1_000), 0)
     }
 
+    /// Returns the time of a full frame to the far end of a link, and that of an acknowledgement.
+    pub(crate) fn times_on(&self, link: &LinkSpec) -> [Span; 2] {
+        let frames = [self.full_frame(), Bytes::new(u64::from(self.ack))];
+        frames.map(|frame| self.times.round(link.rate.time_for(frame)) + link.delay)
+    }
+
     /// Bytes of a full frame on a link.
     fn full_frame(&self) -> Bytes {
         self.frame(u64::from(self.payload))
@@ -169,8 +175,9 @@ pub fn ideal_fct(there: &PathDelay, back: &PathDelay, message: Bytes, framing: &
 
 /// Returns the round trip of a full frame, other than a message's first, and its acknowledgement.
 pub(crate) fn base_rtt(there: &PathDelay, back: &PathDelay, framing: &Framing) -> Span {
-    let time_for = |path: &PathDelay, frame: Bytes| path.time_for(frame, framing.times);
-    time_for(there, framing.full_frame()) + time_for(back, Bytes::new(u64::from(framing.ack)))
+    let frame = there.hops.iter().map(|link| framing.times_on(link)[0]);
+    let ack = back.hops.iter().map(|link| framing.times_on(link)[1]);
+    frame.chain(ack).sum()
 }
 
 #[cfg(test)]

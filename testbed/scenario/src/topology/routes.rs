@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 
 use weir_switch_core::ecmp;
+use weir_units::Span;
 
 use super::ideal::PathDelay;
 use super::wiring::{PortLink, Wiring};
@@ -97,15 +98,16 @@ impl Routes {
         };
         let hosts: Box<[HostEnd]> = fabric.hosts.iter().map(end).collect();
         let mut row_of = vec![None; wiring.switch_count()];
-        let mut collector = GroupCollector::default();
+        let mut collector = RowCollector::new(&wiring);
         let mut rows = Vec::new();
         for host in &hosts {
             if row_of[host.switch].is_none() {
                 row_of[host.switch] = Some(rows.len() as u32);
-                rows.push(RouteRow::new(&wiring, host.switch, &mut collector));
+                rows.push(collector.add(host.switch, &rows));
             }
         }
-        Routes { wiring, hosts, rows, row_of: row_of.into(), groups: collector.groups }
+        let groups = collector.groups.groups;
+        Routes { wiring, hosts, rows, row_of: row_of.into(), groups }
     }
 
     /// Returns whether a path joins two hosts.
@@ -124,18 +126,18 @@ impl Routes {
     pub fn around(&self, cut: &[[PortRef; 2]]) -> Routes {
         let mut wiring = self.wiring.clone();
         cut.iter().flatten().for_each(|end| wiring.cut(*end));
-        let mut collector = GroupCollector::default();
-        let rows = self.rows.iter().map(|before| {
-            let row = RouteRow::new(&wiring, before.to, &mut collector);
-            let group = |(switch, group): (usize, &u32)| match row.links[switch] {
-                FAR => collector.group(self.ports_in(before, switch)),
-                _ => *group,
-            };
-            let groups = row.groups.iter().enumerate().map(group).collect();
-            RouteRow { groups, ..row }
-        });
-        let rows = rows.collect();
-        Routes { wiring, hosts: self.hosts.clone(), rows, row_of: self.row_of.clone(), groups: collector.groups }
+        let mut collector = RowCollector::new(&wiring);
+        let mut rows = Vec::new();
+        for before in &self.rows {
+            rows.push(collector.add(before.to, &rows));
+        }
+        for (row, before) in rows.iter_mut().zip(&self.rows) {
+            for (switch, group) in row.groups.iter_mut().enumerate().filter(|(switch, _)| row.links[*switch] == FAR) {
+                *group = collector.groups.group(self.ports_in(before, switch));
+            }
+        }
+        let groups = collector.groups.groups;
+        Routes { wiring, hosts: self.hosts.clone(), rows, row_of: self.row_of.clone(), groups }
     }
 
     /// Returns the switches that have links to others, none of them up, while these links are cut too.
@@ -170,6 +172,24 @@ impl Routes {
             return slice::from_ref(&end.port);
         }
         self.groups.ports(self.row(end.switch).groups[switch])
+    }
+
+    /// Returns the ports of a switch toward each host ([`Routes::ports`]).
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    pub fn ports_to_hosts(&self, switch: usize) -> impl Iterator<Item = &[u16]> {
+        // Hosts of a switch mostly follow each other.
+        let (mut last, mut ports) = (switch, &[][..]);
+        self.hosts.iter().map(move |end| {
+            if end.switch == switch {
+                return slice::from_ref(&end.port);
+            }
+            if end.switch != last {
+                (last, ports) = (end.switch, self.groups.ports(self.row(end.switch).groups[switch]));
+            }
+            ports
+        })
     }
 
     /// Returns the port of [`Routes::ports`] that a flow takes, as a scenario's switches choose it ([`ecmp::choose`] with the switch's
@@ -218,6 +238,50 @@ impl Routes {
         PathDelay { hops: [self.hosts[from].cable].into_iter().chain(cables).collect() }
     }
 
+    /// Returns the time that a frame of a flow with this hash takes from the switch of each of these hosts to that of host `to`, given its time
+    /// on a link; 0 if no path joins them.
+    pub(crate) fn times_to(
+        &self,
+        to: usize,
+        from: &[usize],
+        hash: u32,
+        time: impl Fn(&LinkSpec) -> Span,
+    ) -> Box<[Span]> {
+        let row = self.row(self.hosts[to].switch);
+        let mut times = vec![None; self.wiring.switch_count()];
+        times[row.to] = Some(Span::ZERO);
+        let mut path = Vec::new();
+        // Links are mostly alike.
+        let mut last = None;
+        let time_from = |host: &usize| {
+            let mut here = self.hosts[*host].switch;
+            if row.links[here] == FAR {
+                return Span::ZERO;
+            }
+            let mut sum = loop {
+                if let Some(time) = times[here] {
+                    break time;
+                }
+                let place = PortRef { switch: here, port: usize::from(self.port(here, to, hash)) };
+                path.push((here, &self.wiring.port(place).link));
+                here = self.wiring.next_switch(place).expect("a path ends at its host's switch");
+            };
+            while let Some((switch, link)) = path.pop() {
+                let each = last.filter(|(known, _)| *known == link).map_or_else(|| time(link), |(_, each)| each);
+                last = Some((link, each));
+                sum += each;
+                times[switch] = Some(sum);
+            }
+            sum
+        };
+        from.iter().map(time_from).collect()
+    }
+
+    /// Returns the link of a host.
+    pub(crate) fn cable(&self, host: usize) -> LinkSpec {
+        self.hosts[host].cable
+    }
+
     /// Returns the ports of a switch on the paths of a row; none at the destination.
     pub(super) fn ports_in(&self, row: &RouteRow, switch: usize) -> &[u16] {
         self.groups.ports(row.groups[switch])
@@ -259,30 +323,74 @@ impl Routes {
     }
 }
 
-impl RouteRow {
+/// Collector of the rows of a fabric.
+struct RowCollector<'w> {
+    wiring: &'w Wiring,
+    groups: GroupCollector,
+    /// Row of the first destination with each set of neighbours.
+    row_with: BTreeMap<Vec<usize>, usize>,
+}
+
+impl<'w> RowCollector<'w> {
+    fn new(wiring: &'w Wiring) -> RowCollector<'w> {
+        RowCollector { wiring, groups: GroupCollector::default(), row_with: BTreeMap::new() }
+    }
+
+    /// Returns the row to a switch, after those built before. All switches but their neighbours reach two switches with the same neighbours by
+    /// the same ports, so that a fabric needs one search for all leaves of a pod.
+    fn add(&mut self, to: usize, rows: &[RouteRow]) -> RouteRow {
+        let mut neighbours: Vec<usize> = joined(self.wiring, to).map(|(_, there)| there).collect();
+        neighbours.sort_unstable();
+        neighbours.dedup();
+        if neighbours.is_empty() {
+            return self.search(to);
+        }
+        if let Some(other) = self.row_with.get(&neighbours) {
+            return self.copy(to, &rows[*other], &neighbours);
+        }
+        self.row_with.insert(neighbours, rows.len());
+        self.search(to)
+    }
+
+    /// Returns the row to a switch by that to another one with the same neighbours.
+    fn copy(&mut self, to: usize, other: &RouteRow, neighbours: &[usize]) -> RouteRow {
+        let mut row = RouteRow { to, ..other.clone() };
+        row.links[to] = 0;
+        row.links[other.to] = 2;
+        for switch in neighbours.iter().copied().chain([to, other.to]) {
+            row.groups[switch] = self.group(switch, &row.links);
+        }
+        row
+    }
+
     /// Searches breadth first, from the destination outward.
-    fn new(wiring: &Wiring, to: usize, groups: &mut GroupCollector) -> RouteRow {
-        let mut links = vec![FAR; wiring.switch_count()];
+    fn search(&mut self, to: usize) -> RouteRow {
+        let mut links = vec![FAR; self.wiring.switch_count()];
         links[to] = 0;
         let mut reached = vec![to];
         let mut next = 0;
         while let Some(here) = reached.get(next).copied() {
             next += 1;
-            for (_, there) in joined(wiring, here) {
+            for (_, there) in joined(self.wiring, here) {
                 if links[there] == FAR {
                     links[there] = links[here] + 1;
                     reached.push(there);
                 }
             }
         }
-        let nearer = |switch: usize| -> Vec<u16> {
-            let ports = joined(wiring, switch).filter(|(_, there)| links[*there] < links[switch]);
-            ports.map(|(port, _)| port as u16).collect()
-        };
-        let groups = (0..links.len()).map(|switch| groups.group(&nearer(switch))).collect();
+        let groups = (0..links.len()).map(|switch| self.group(switch, &links)).collect();
         RouteRow { to, links: links.into(), groups }
     }
 
+    /// Returns the group of a switch's ports to nearer switches.
+    fn group(&mut self, switch: usize, links: &[u16]) -> u32 {
+        let nearer = joined(self.wiring, switch).filter(|(_, there)| links[*there] < links[switch]);
+        let ports: Vec<u16> = nearer.map(|(port, _)| port as u16).collect();
+        self.groups.group(&ports)
+    }
+}
+
+impl RouteRow {
     /// Returns the switches with a path, from the farthest to the destination.
     pub(super) fn farthest_first(&self) -> Vec<usize> {
         let mut switches: Vec<usize> = (0..self.links.len()).filter(|switch| self.links[*switch] != FAR).collect();

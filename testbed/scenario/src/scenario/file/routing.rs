@@ -103,36 +103,51 @@ impl Routing<'_> {
     /// Returns the longest round trip of two hosts without queueing: a full frame there, and its acknowledgement back, both with these
     /// stamps.
     pub(super) fn base_rtt(&self, hosts: &[HostPlan], link_overhead: u32, stamps: TelemetryMode) -> Span {
-        let framing = |host: &HostPlan| Framing::for_sizes(&host.nic.sizes.with_telemetry(stamps), link_overhead);
-        let mut longest = Span::ZERO;
-        for [from, to] in self.pairs(hosts) {
-            let there_and_back = match self {
-                Routing::Routes(routes) if !routes.reaches(from, to) => None,
-                Routing::Routes(routes) => Some((routes.path_delay(from, to, 1), routes.path_delay(to, from, 2))),
-                Routing::Static(routing) => routing.path_delay(from, to).zip(routing.path_delay(to, from)),
-            };
-            let rtt = there_and_back.map(|(there, back)| base_rtt(&there, &back, &framing(&hosts[from])));
-            longest = longest.max(rtt.unwrap_or(Span::ZERO));
+        let framing = |host: usize| Framing::for_sizes(&hosts[host].nic.sizes.with_telemetry(stamps), link_overhead);
+        match self {
+            Routing::Routes(routes) => longest_round_trip(routes, hosts, framing),
+            Routing::Static(routing) => {
+                let pairs = (0..hosts.len()).flat_map(|from| (0..hosts.len()).map(move |to| [from, to]));
+                let rtt = |[from, to]: [usize; 2]| {
+                    let there_and_back = routing.path_delay(from, to).zip(routing.path_delay(to, from));
+                    there_and_back.map(|(there, back)| base_rtt(&there, &back, &framing(from)))
+                };
+                pairs.filter(|[from, to]| from != to).filter_map(rtt).max().unwrap_or(Span::ZERO)
+            }
         }
-        longest
-    }
-
-    /// Returns pairs of hosts among which is that with the longest round trip. Static MACs may give the hosts of a switch different
-    /// paths.
-    fn pairs(&self, hosts: &[HostPlan]) -> Vec<[usize; 2]> {
-        let Routing::Routes(_) = self else {
-            let all = (0..hosts.len()).flat_map(|from| (0..hosts.len()).map(move |to| [from, to]));
-            return all.filter(|[from, to]| from != to).collect();
-        };
-        let farthest = farthest_of_each_switch(hosts);
-        let across = farthest.iter().flat_map(|one| farthest.iter().map(move |other| [one[0], other[0]]));
-        let within = farthest.iter().filter_map(|two| two.get(..2).map(|two| [two[0], two[1]]));
-        across.filter(|[from, to]| from != to).chain(within).collect()
     }
 }
 
-/// Returns the two hosts, or the one, of each switch with the slowest and longest links. Paths between switches are the same for all
-/// hosts of a switch, and equal-cost ones are taken as equally long.
+/// Returns the longest round trip of two hosts whose frames take routes. Paths between switches are the same for all hosts of a switch, and
+/// equal-cost ones are taken as equally long.
+fn longest_round_trip(routes: &Routes, hosts: &[HostPlan], framing: impl Fn(usize) -> Framing) -> Span {
+    let farthest = farthest_of_each_switch(hosts);
+    let firsts: Vec<usize> = farthest.iter().map(|two| two[0]).collect();
+    let mut framings: Vec<Framing> = Vec::new();
+    for of_host in firsts.iter().map(|host| framing(*host)) {
+        if !framings.contains(&of_host) {
+            framings.push(of_host);
+        }
+    }
+    let mut longest = Span::ZERO;
+    for of_senders in framings {
+        // A host's link is passed once by the frame, and once by its acknowledgement.
+        let on_cable = |host: usize| of_senders.times_on(&routes.cable(host)).into_iter().sum::<Span>();
+        let cables: Vec<Span> = firsts.iter().map(|host| on_cable(*host)).collect();
+        let frames = |to: &usize| routes.times_to(*to, &firsts, 1, |link| of_senders.times_on(link)[0]);
+        let frames: Vec<Box<[Span]>> = firsts.iter().map(frames).collect();
+        for (n, two) in farthest.iter().enumerate().filter(|(_, two)| framing(two[0]) == of_senders) {
+            let acks = routes.times_to(two[0], &firsts, 2, |link| of_senders.times_on(link)[1]);
+            for to in (0..firsts.len()).filter(|to| *to != n && routes.reaches(two[0], firsts[*to])) {
+                longest = longest.max(cables[n] + frames[to][n] + cables[to] + acks[to]);
+            }
+            longest = longest.max(two.get(1).map_or(Span::ZERO, |other| cables[n] + on_cable(*other)));
+        }
+    }
+    longest
+}
+
+/// Returns the two hosts, or the one, of each switch with the slowest and longest links.
 fn farthest_of_each_switch(hosts: &[HostPlan]) -> Vec<Vec<usize>> {
     let mut by_switch: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (number, host) in hosts.iter().enumerate() {

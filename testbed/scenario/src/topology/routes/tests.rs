@@ -267,7 +267,8 @@ fn distances(fabric: &Fabric) -> Vec<Vec<usize>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Compared with the distances of Floyd and Warshall: every path leads to its host over links that are up, each hop nearer.
+    /// Compared with the distances of Floyd and Warshall: every path leads to its host over links that are up, each hop nearer. Times are the
+    /// sums of its links' times.
     #[test]
     fn every_way_leads_to_its_host(shape in 0..4_usize, down in prop::collection::vec(any::<u32>(), 0..10), hash: u32) {
         let mut fabric = match shape {
@@ -279,6 +280,9 @@ proptest! {
         for link in down {
             let link = link as usize % fabric.links.len();
             fabric.links[link].is_up = false;
+        }
+        for (link, us) in fabric.links.iter_mut().zip(1..) {
+            link.delay = Span::from_micros(us);
         }
         let far = distances(&fabric);
         let switch = |host: usize| fabric.hosts[host].at.switch;
@@ -293,8 +297,13 @@ proptest! {
             }
         };
         prop_assert_eq!(cut_off, 0);
+        let all: Vec<usize> = (0..count).collect();
+        let times: Vec<_> = all.iter().map(|to| routes.times_to(*to, &all, hash, |link| link.delay)).collect();
         for (one, other) in pairs {
             for (from, to) in [(one, other), (other, one)] {
+                let hops = routes.path_delay(from, to, hash).hops;
+                let delays: Span = hops[1..hops.len() - 1].iter().map(|hop| hop.delay).sum();
+                prop_assert_eq!(times[to][from], delays);
                 let path = routes.path(from, to, hash);
                 prop_assert_eq!(path.len() + 1, routes.hops(from, to));
                 prop_assert_eq!(path.len(), far[switch(from)][switch(to)] + 1);
