@@ -608,7 +608,7 @@ mod tests {
         };
         let forecast = of("fat-tree-1024.toml").expect("a thousand hosts take more than 5 s");
         assert!(
-            forecast.contains(" of memory") && forecast.contains("47 million packet-hops: 5 to 16 s of one core"),
+            forecast.contains(" of memory") && forecast.contains("47 million packet-hops: 5 to 17 s of one core"),
             "{forecast}"
         );
         assert_eq!(of("incast-dcqcn.toml"), None);

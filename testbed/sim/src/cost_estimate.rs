@@ -1,5 +1,6 @@
 //! Estimate of a run's memory and work.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -32,21 +33,25 @@ const PORT_BYTES: u64 =
 /// Memory of a host without its port, and of a switch without its ports, in bytes.
 const HOST_BYTES: u64 = (size_of::<SimHost>() + size_of::<Wire>() + size_of::<HostPlan>()) as u64 + 1_500;
 const SWITCH_BYTES: u64 = (size_of::<SimSwitch>() + size_of::<SwitchConfig>() + size_of::<Report>()) as u64 + 5_000;
-/// Memory of a port under a workload, in bytes: frames in flight and in queues, connections, and reports of two
-/// classes.
-const BUSY_PORT_BYTES: u64 = 10_000;
+/// Memory of a port under a workload, in bytes: connections, reports of two classes, and frames in flight and in
+/// queues unless messages have fewer.
+const BUSY_PORT_BYTES: u64 = 3_700;
+const BUSY_PORT_FRAME_BYTES: u64 = 6_300;
 /// Memory of a queued frame with its queue entry, in bytes.
 const QUEUED_FRAME_BYTES: u64 = (size_of::<NicFrame>() + Pipeline::<Frame>::QUEUED_PACKET_BYTES) as u64 + 26;
 /// Memory of a message's start and measurements, in bytes.
 const MESSAGE_BYTES: u64 = 60;
 /// Memory of an operation of a graph with its state, channel and records, in bytes.
 const OPERATION_BYTES: u64 = 150;
-/// Memory of a host in the routes of a switch, in bytes.
+/// Memory of a host in the routes of a switch, in bytes, and of a switch with hosts in the scenario's routes.
 const ROUTE_BYTES: u64 = 2;
+const SWITCH_ROUTE_BYTES: u64 = 6;
 /// Links on a path, if routes are unknown.
 const LINKS_ASSUMED: u64 = 3;
-/// Packet-hops per second on a core shared with other programs, and on an idle one.
-const PER_SECOND: [u64; 2] = [3_000_000, 10_000_000];
+/// Packet-hops per second on an idle core, and on one shared with other programs.
+const PER_SECOND: [u64; 2] = [10_000_000, 3_000_000];
+/// Bytes of fabric per second of set-up and final reports, on such cores.
+const SET_UP_PER_SECOND: [u64; 2] = [500_000_000, 100_000_000];
 
 impl CostEstimate {
     /// Memory of a process without a fabric.
@@ -59,24 +64,28 @@ impl CostEstimate {
         let messages: u64 = scenario.traffic.iter().map(|plan| plan.messages().len() as u64).sum();
         let graph_memory = scenario.traffic.iter().filter_map(TrafficPlan::graph).map(graph_bytes);
         let sets = scenario.routes.as_ref().map_or(0, |_| scenario.reroutings().sets.len() as u64);
+        let switches_with_hosts = scenario.hosts.iter().map(|host| host.switch).collect::<BTreeSet<_>>().len() as u64;
+        let busy_ports = busy_ports_max(scenario).min(ports);
         let memory = Self::PROCESS.get()
             + ports * PORT_BYTES
             + hosts * HOST_BYTES
             + switches * SWITCH_BYTES
-            + busy_ports_max(scenario).min(ports) * BUSY_PORT_BYTES
+            + busy_ports * BUSY_PORT_BYTES
+            + frames_max(scenario).saturating_mul(QUEUED_FRAME_BYTES).min(busy_ports * BUSY_PORT_FRAME_BYTES)
             + queued_frames_max(scenario) * QUEUED_FRAME_BYTES
             + messages * MESSAGE_BYTES
             + graph_memory.sum::<u64>()
-            + sets * switches * hosts * ROUTE_BYTES;
+            + sets * switches * (hosts * ROUTE_BYTES + switches_with_hosts * SWITCH_ROUTE_BYTES);
         let of_flows = scenario.flows.iter().map(|flow| hops_of_flow(scenario, flow));
         let of_traffic = scenario.traffic.iter().map(|plan| hops_of_traffic(scenario, plan));
         CostEstimate { memory: Bytes::new(memory), packet_hops: of_flows.chain(of_traffic).sum() }
     }
 
-    /// Returns the time for the packet-hops on one core: on an idle one, and on one shared with other programs.
+    /// Returns the time for set-up and packet-hops on one core: on an idle one, and on one shared with other programs.
     pub fn core_time(&self) -> [Span; 2] {
-        let [slow, fast] = PER_SECOND.map(|each| Span::from_micros(self.packet_hops.saturating_mul(1_000_000) / each));
-        [fast, slow]
+        let time = |count: u64, per_second: u64| Span::from_micros(count.saturating_mul(1_000_000) / per_second);
+        let fabric = (self.memory - Self::PROCESS).get();
+        [0, 1].map(|core| time(fabric, SET_UP_PER_SECOND[core]) + time(self.packet_hops, PER_SECOND[core]))
     }
 }
 
@@ -124,6 +133,22 @@ fn busy_ports_max(scenario: &Scenario) -> u64 {
     scenario.traffic.iter().map(of_plan).fold(0, u64::saturating_add)
 }
 
+/// Returns the number of data frames of all messages.
+fn frames_max(scenario: &Scenario) -> u64 {
+    let payload = payload_max(scenario);
+    let of_plan = |plan: &TrafficPlan| match &plan.source {
+        TrafficSource::ClosedLoop(_) => u64::MAX,
+        TrafficSource::Graph(graph) => graph.messages().map(|message| message.size.get().div_ceil(payload)).sum(),
+        TrafficSource::List(_) => plan.messages().iter().map(|message| message.size.get().div_ceil(payload)).sum(),
+    };
+    scenario.traffic.iter().map(of_plan).fold(0, u64::saturating_add)
+}
+
+/// Returns the payload of a full frame, in bytes.
+fn payload_max(scenario: &Scenario) -> u64 {
+    scenario.hosts.first().map_or(1, |host| u64::from(host.nic.sizes.payload_max).max(1))
+}
+
 /// Returns the largest number of queued frames: half of those that start at the same instant, as bursts do, since they
 /// meet on their paths. The limit is the buffer that flow control admits, if known.
 fn queued_frames_max(scenario: &Scenario) -> u64 {
@@ -134,8 +159,7 @@ fn queued_frames_max(scenario: &Scenario) -> u64 {
     };
     let begins: u64 = scenario.traffic.iter().map(of_plan).sum();
     let room: u64 = scenario.switches.iter().map(|switch| room(switch, &scenario.traffic).get()).sum();
-    let payload = scenario.hosts.first().map_or(1, |host| u64::from(host.nic.sizes.payload_max).max(1));
-    (begins / 2).min(room) / payload
+    (begins / 2).min(room) / payload_max(scenario)
 }
 
 /// Returns the bytes of this traffic that a switch holds before all its ports pause their peers. It is the buffer size
@@ -244,7 +268,10 @@ mod tests {
         assert_eq!(of_flow.packet_hops, (1_250_000_u64.div_ceil(1_024) + 1) * 2);
         let tcp = "[nic.tcp]\nmss = 1000\n[[flows]]\nfrom = \"H0\"\nto = \"H1\"\nclass = 0\ntotal = \"10KB\"\ntransport = \"tcp-reno\"\n";
         assert_eq!(CostEstimate::for_scenario(&fabric("kind = \"single\"\nhosts = 2", tcp)).packet_hops, (10 + 5) * 2);
-        assert_eq!(of_flow.core_time()[1], Span::from_micros(of_flow.packet_hops / 3));
+        let of_hops = CostEstimate { memory: CostEstimate::PROCESS, packet_hops: 3_000 };
+        assert_eq!(of_hops.core_time(), [300, 1_000].map(Span::from_micros));
+        let of_fabric = CostEstimate { memory: CostEstimate::PROCESS + Bytes::mb(3_000), packet_hops: 0 };
+        assert_eq!(of_fabric.core_time(), [6, 30].map(Span::from_secs));
     }
 
     #[test]
@@ -258,7 +285,7 @@ mod tests {
                 + 640 * PORT_BYTES
                 + 128 * HOST_BYTES
                 + 80 * SWITCH_BYTES
-                + 80 * 128 * ROUTE_BYTES
+                + 80 * (128 * ROUTE_BYTES + 32 * SWITCH_ROUTE_BYTES)
         );
         assert!(of(16) - CostEstimate::PROCESS.get() > 7 * (of(8) - CostEstimate::PROCESS.get()));
     }
