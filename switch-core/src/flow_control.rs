@@ -48,7 +48,7 @@ pub fn difference(ports: [(&SwitchConfig, usize); 2], ends: [&str; 2]) -> Option
     });
     let ((key, value), (_, other)) = ones.into_iter().zip(others).find(|(one, other)| one != other)?;
     let message = format!("`{key}` is {value} at {}, but {other} at {}", ends[0], ends[1]);
-    Some((message, format!("give both ports of a link the same {key}")))
+    Some((message, format!("write the same `{key}` for both ports of a link")))
 }
 
 /// Returns the alternatives at run time: PFC, PAUSE or none, without the configured one. Empty for a port with any other flow control.

@@ -118,13 +118,14 @@ fn text(CheckResult { subject, state, message, fix }: &CheckResult) -> String {
     format!("{state}  {subject}: {message}\n{}", fix_line.unwrap_or_default())
 }
 
-/// Lossless classes with their code points, as hosts are to send them to a port of the switch that trusts the DSCP; class 3 in DSCP 26
-/// where there is no switch.
+/// Lossless classes with the code points that have them at each port of the switch that trusts the DSCP; class 3 in DSCP 26 where there is
+/// no switch.
 fn lossless(switch: Option<&SwitchConfig>) -> Vec<(usize, Vec<usize>)> {
     let Some(switch) = switch else { return vec![(3, vec![26])] };
     let maps: Vec<&ClassMap> = switch.class_maps().map(|(map, _)| map).filter(|map| map.trust == Trust::Dscp).collect();
     let points = |class: Class| {
-        let has_class = |point: &usize| maps.iter().any(|map| usize::from(map.dscp[*point]) == class.index());
+        let has_class =
+            |point: &usize| !maps.is_empty() && maps.iter().all(|map| usize::from(map.dscp[*point]) == class.index());
         (0..64).filter(has_class).collect()
     };
     switch.classes.lossless.iter().map(|class| (class.index(), points(class))).collect()

@@ -45,7 +45,7 @@ pub struct BenchmarkPart<'a> {
 /// instructions per unit. Ends this process with 1 if any exceeds its limit.
 ///
 /// # Panics
-/// If valgrind can't be run, or the program does not print the expected number.
+/// If valgrind can't be run, the program does not print the expected number, or no function has the name that is counted.
 pub fn check_limits(all: &[InstructionBenchmark<'_>]) {
     let cpus = sched_getaffinity(None).expect("Linux tells the CPUs of a process");
     let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(all.len());
@@ -115,6 +115,7 @@ impl InstructionBenchmark<'_> {
         };
         let number = number_after(&stdout, self.number_after);
         let instructions = number_after(&stderr, "Collected") / number;
+        assert!(instructions > 0.0, "{}: nothing was counted in {}", self.name, self.functions);
         let parts = sums(&out, self.parts).into_iter().map(|sum| sum / number).collect();
         let _ = std::fs::remove_file(&out);
         InstructionCounts { instructions, parts }

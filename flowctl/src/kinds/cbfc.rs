@@ -94,10 +94,6 @@ impl FlowControlConfig for CbfcConfig {
         Some(self.period(rate))
     }
 
-    fn common_values(&self, port: &FlowControlContext) -> Vec<(&'static str, String)> {
-        vec![(BUFFER.name, format!("{} blocks", count(port.limit.get() / BLOCK.get())))]
-    }
-
     fn describe(&self, port: &FlowControlContext) -> Option<Description> {
         let Cbfc { buffer, period } = self.for_port(port);
         let blocks = format!("{} blocks of {} B", count(buffer.get() / BLOCK.get()), BLOCK.get());

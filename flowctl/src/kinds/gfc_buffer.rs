@@ -198,9 +198,11 @@ impl FlowControlConfig for GfcBufferConfig {
 
     fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
         let (stages, refresh) = (self.stages(port)?, self.refresh(port.rate));
-        check_share(REFRESH.name, port.rate, refresh)?;
         Ok(match self.peer.pulse_period() {
-            None => PortFlowControl::new(GfcBuffer { stages, refresh, ageing: ageing(self.ageing, refresh) }),
+            None => {
+                check_share(REFRESH.name, port.rate, refresh)?;
+                PortFlowControl::new(GfcBuffer { stages, refresh, ageing: ageing(self.ageing, refresh) })
+            }
             Some(period) => {
                 let peer_pfc = Pfc { quanta: port.quanta, refresh_percent: port.refresh_percent };
                 PortFlowControl::new(GfcPulse { stages, period, peer_pfc })

@@ -324,7 +324,7 @@ fn note_earlier_runs(output: &Path, texts: &[&str]) {
     earlier.sort();
     if !earlier.is_empty() {
         println!(
-            "note: {} has earlier runs of another scenario, which reports include: {}; remove them, or name another directory (-o)",
+            "note: {} has earlier runs of another scenario or seed, which reports include: {}; remove them, or name another directory (-o)",
             output.display(),
             earlier.join(", ")
         );

@@ -121,15 +121,16 @@ pub struct Traffic {
 impl Traffic {
     /// Counts since an earlier reading, `time` ago, and the rate over that time. Counters that were cleared since begin at 0.
     pub fn since(&self, earlier: &Traffic, time: Duration) -> Traffic {
-        let bytes = self.bytes.saturating_sub(earlier.bytes);
+        let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
+        let bytes = since(self.bytes, earlier.bytes);
         let lost = self.lost_at_device.zip(earlier.lost_at_device);
         Traffic {
-            frames: self.frames.saturating_sub(earlier.frames),
+            frames: since(self.frames, earlier.frames),
             bytes,
             bits_per_second: Some((bytes as f64 * 8.0 / time.as_secs_f64()) as u64),
-            dropped: self.dropped.saturating_sub(earlier.dropped),
-            errors: self.errors.saturating_sub(earlier.errors),
-            lost_at_device: lost.map_or(self.lost_at_device, |(now, before)| Some(now.saturating_sub(before))),
+            dropped: since(self.dropped, earlier.dropped),
+            errors: since(self.errors, earlier.errors),
+            lost_at_device: lost.map_or(self.lost_at_device, |(now, before)| Some(since(now, before))),
         }
     }
 }

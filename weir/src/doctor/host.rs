@@ -183,7 +183,7 @@ fn trust(
     let Some(first) = points.first() else {
         let fix =
             "give the class a code point in [classes.dscp]; where ports trust the PCP, hosts send it in a VLAN tag";
-        let message = format!("no DSCP has class {class} at the switch");
+        let message = format!("no DSCP has class {class} at each port of the switch");
         return CheckResult::bad(Health::Warning, subject, message, fix);
     };
     let after = output.split_once("dscp-prio").map_or("", |(_, after)| after);
@@ -198,7 +198,9 @@ fn trust(
     }
     let fix = run(format!("dcb app replace dev {iface} dscp-prio {first}:{class}"));
     let found = match trusted.first() {
-        Some(point) => format!("DSCP {point} is trusted for class {class}, and has another class at the switch"),
+        Some(point) => {
+            format!("DSCP {point} is trusted for class {class}, and has another class at a port of the switch")
+        }
         None => format!("no DSCP is trusted for class {class}"),
     };
     CheckResult::bad(Health::Error, subject, found, fix)
@@ -244,12 +246,12 @@ mod tests {
             of_host("u@h", &parts(OUTPUT), Some(&switch)).into_iter().map(|found| found.message).collect::<Vec<_>>()
         };
         let other = trusted("lossless = [3]\n[classes.dscp]\n26 = 1\n24 = 3", text);
-        let expected = "DSCP 26 is trusted for class 3, and has another class at the switch";
+        let expected = "DSCP 26 is trusted for class 3, and has another class at a port of the switch";
         assert!(other.iter().any(|found| found == expected), "{other:?}");
         let of_port = trusted("lossless = [3]\n[classes.dscp]\n26 = 1", &format!("{text}dscp = {{ 26 = 3 }}\n"));
         assert!(of_port.iter().any(|found| found == "DSCP 26 is trusted for class 3"), "{of_port:?}");
         let by_pcp = trusted("lossless = [3]\ntrust = \"pcp\"", text);
-        assert!(by_pcp.iter().any(|found| found == "no DSCP has class 3 at the switch"), "{by_pcp:?}");
+        assert!(by_pcp.iter().any(|found| found == "no DSCP has class 3 at each port of the switch"), "{by_pcp:?}");
         let warnings = of_host("u@h", &parts(OUTPUT), None);
         assert!(warnings.iter().any(|found| found.message == "ib_write_bw is not installed"));
     }

@@ -121,6 +121,9 @@ pub(super) fn counter_lines(ports: &[Interface], cleared_unix_ms: Option<u64>) -
     let unknown = |names: &[String]| names.iter().map(|name| line(name, NOT_KNOWN)).collect::<String>();
     let mut text = String::new();
     for port in ports {
+        if ports.len() > 1 {
+            text += &format!("{}\n", port.port);
+        }
         for (direction, traffic, total) in [
             ("Received", &port.rx, "Total Packets Received Without Errors"),
             ("Transmitted", &port.tx, "Total Packets Transmitted Successfully"),

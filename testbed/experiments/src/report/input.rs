@@ -172,6 +172,10 @@ fn folders(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut folders = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
+        if path.is_symlink() && !path.exists() {
+            let message = format!("{}: the run that this links to was moved or removed", path.display());
+            return Err(Failure::Argument(format!("{message}; merge the sweep's shards again (weir sweep merge)")));
+        }
         let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if path.is_dir() && !is_hidden {
             folders.push(path);

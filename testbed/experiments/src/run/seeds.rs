@@ -6,6 +6,7 @@ use serde::Serialize;
 use weir_results::run_dir::{BinSummary, Distribution, Summary};
 use weir_scenario::file::{self, ScenarioRun};
 
+use super::traffic::is_below_max;
 use super::{CompletedRun, chosen_of};
 use crate::Failure;
 use crate::table::Table;
@@ -142,11 +143,13 @@ fn values(summary: &Summary) -> Vec<(String, f64)> {
         let all: Option<&BinSummary> = traffic.bins.iter().find(|bin| bin.sizes == "all");
         add(&format!("{name}: unfinished"), Some(traffic.unfinished as f64));
         let parts: [(&str, StatisticFn); 3] = [("mean", |of| of.mean), ("50 %", |of| of.p50), ("99 %", |of| of.p99)];
-        for (what, value) in parts {
+        let is_shown = |what: &str| what != "99 %" || all.is_some_and(|bin| is_below_max(bin, 990));
+        let parts = || parts.into_iter().filter(|(what, _)| is_shown(what));
+        for (what, value) in parts() {
             let slowdown = all.and_then(|bin| value(bin.slowdown_permille.as_ref()?));
             add(&format!("{name}: slowdown {what}"), slowdown.map(|permille| permille as f64 / 1e3));
         }
-        for (what, value) in parts {
+        for (what, value) in parts() {
             let fct = all.and_then(|bin| value(&bin.fct_ns));
             add(&format!("{name}: FCT {what}, us"), fct.map(|ns| ns as f64 / 1e3));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::directory::{FinishedPoint, Manifest, Origin, SweepDir, all_finished};
 use super::results::{self, PointRecord};
@@ -17,7 +17,7 @@ pub(super) struct MergeArguments {
     /// Directories of the shards, in any order.
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Directory of the tables and figures. The runs stay where they are, and links lead to them.
+    /// Directory of the tables. The runs stay where they are, and links lead to them.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// Print the outcome of the sweep as JSON in place of sentences.
@@ -74,7 +74,16 @@ fn link(run: &Path, place: &Path) -> Result<(), Failure> {
     if place.is_symlink() {
         fs::remove_file(place).map_err(with_path(place))?;
     }
-    symlink(run.canonicalize().map_err(with_path(run))?, place).map_err(with_path(place))
+    let parent = place.parent().unwrap_or(place);
+    let [from, to] = [parent, run].map(|path| path.canonicalize().map_err(with_path(path)));
+    symlink(path_between(&from?, &to?), place).map_err(with_path(place))
+}
+
+/// Path to `to` from the directory `from`, both absolute: it stays right where both move together.
+fn path_between(from: &Path, to: &Path) -> PathBuf {
+    let shared = from.components().zip(to.components()).take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(shared)).collect()
 }
 
 /// Moves finished points of the sweep's shards into the directory of all points. Refuses a shard that is running.

@@ -342,7 +342,8 @@ impl<'w> RowCollector<'w> {
         let mut neighbours: Vec<usize> = joined(self.wiring, to).map(|(_, there)| there).collect();
         neighbours.sort_unstable();
         neighbours.dedup();
-        if neighbours.is_empty() {
+        // A link of a switch to itself makes it a neighbour of itself.
+        if neighbours.is_empty() || neighbours.contains(&to) {
             return self.search(to);
         }
         if let Some(other) = self.row_with.get(&neighbours) {

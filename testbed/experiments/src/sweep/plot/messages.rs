@@ -1,9 +1,10 @@
-//! Percentiles of the messages of several seeds. The percentile of a few messages is their maximum, so that a mean over seeds would be too
-//! large.
+//! Percentiles of the messages of several seeds together. The percentile of a few messages is their maximum, and a mean of maxima is another
+//! number.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use toml::Table;
 use weir_results::measure::{SIZE_BINS, SizeBin};
@@ -49,26 +50,32 @@ impl PercentileColumn {
         Some(PercentileColumn { traffic: traffic.clone(), bin, is_slowdown, percent })
     }
 
-    /// Reads the values of a run's messages in the unit of the column, without those of the warm-up; infinite for unfinished ones.
+    /// Number of messages from which the percentile is below their maximum.
+    fn least_messages(&self) -> usize {
+        (100.0 / (100.0 - self.percent)).round() as usize
+    }
+
+    /// Reads the values of a run's messages in the unit of the column, without those of the warm-up; infinite for unfinished ones, and none
+    /// if a message has no ideal time.
     fn values(&self, run: &Path) -> Result<Vec<f64>, Failure> {
         let warm_up_us = warm_up(run).as_picos() as f64 / 1e6;
-        let mut values = Vec::new();
+        let mut values: Vec<Option<f64>> = Vec::new();
         let read = read_messages(run, |message| {
             if message.flow == self.traffic
                 && message.released_us >= warm_up_us
                 && self.bin.holds(Bytes::new(message.bytes))
             {
-                let fct_us = message.fct_us.unwrap_or(f64::INFINITY);
-                values.extend(match self.is_slowdown {
-                    true => message.ideal_us.map(|ideal_us| fct_us / ideal_us),
-                    false => Some(fct_us),
+                values.push(match message.fct_us {
+                    None => Some(f64::INFINITY),
+                    Some(fct_us) if self.is_slowdown => message.ideal_us.map(|ideal_us| fct_us / ideal_us),
+                    some => some,
                 });
             }
         });
         read.map_err(|error| Failure::Argument(error.to_string()))?;
         // Thousandths, and nanoseconds.
-        values.iter_mut().for_each(|value| *value *= 1e3);
-        Ok(values)
+        let values: Option<Vec<f64>> = values.into_iter().map(|value| Some(value? * 1e3)).collect();
+        Ok(values.unwrap_or_default())
     }
 }
 
@@ -93,28 +100,42 @@ impl<'d> RunMessages<'d> {
         RunMessages { directory, folders: None }
     }
 
-    /// Returns the percentile of the messages of these points together; `None` if its rank is that of an unfinished message.
+    /// Returns the percentile of the messages of these points together, and whether it is their maximum; `None` if there are none, or its rank
+    /// is that of an unfinished message.
     ///
     /// # Errors
-    /// A run's messages can't be read.
+    /// A run's messages can't be read, or are not those of the table.
     pub(super) fn percentile(
         &mut self,
         column: &PercentileColumn,
-        rows: &[&SweepRow],
-    ) -> Result<Option<Estimate>, Failure> {
+        rows: &[(&SweepRow, &str)],
+    ) -> Result<Option<(Estimate, bool)>, Failure> {
+        const NEEDED: &str = "percentiles are of the messages of all seeds, which are in the sweep's runs/";
         if self.folders.is_none() {
-            let finished = all_finished(self.directory)?;
+            let finished = all_finished(self.directory)
+                .map_err(|error| Failure::Argument(format!("{}; {NEEDED}", error.into_message())))?;
             self.folders = Some(finished.into_iter().map(|(number, (_, folder))| (number, folder)).collect());
         }
-        let folder = |row: &&SweepRow| {
+        let mut runs = Vec::new();
+        for (row, cell) in rows {
             let found = self.folders.as_ref().and_then(|folders| folders.get(&row.point));
-            let missing = || format!("{}: point {} has no run directory", self.directory.display(), row.point);
-            found.ok_or_else(|| {
-                Failure::Argument(format!("{}; percentiles are of the messages of all seeds", missing()))
-            })
-        };
-        let values: Result<Vec<Vec<f64>>, Failure> = rows.iter().map(|row| column.values(folder(row)?)).collect();
-        Ok(pooled_percentile(&values?, column.percent))
+            let wrong = |what: &str| {
+                Failure::Argument(format!("{}: point {} {what}; {NEEDED}", self.directory.display(), row.point))
+            };
+            let values = column.values(found.ok_or_else(|| wrong("has no run directory"))?)?;
+            // The table rounds to an integer.
+            let own = pooled_percentile(slice::from_ref(&values), column.percent).map(|of| of.value);
+            let is_same = match (own, cell.parse::<f64>().ok()) {
+                (Some(own), Some(of_table)) => (own - of_table).abs() <= 1.0,
+                (own, of_table) => own.is_none() && of_table.is_none(),
+            };
+            if !is_same {
+                return Err(wrong("has other messages now than when the table was made: repeat weir sweep"));
+            }
+            runs.push(values);
+        }
+        let is_maximum = runs.iter().map(Vec::len).sum::<usize>() < column.least_messages();
+        Ok(pooled_percentile(&runs, column.percent).map(|estimate| (estimate, is_maximum)))
     }
 }
 

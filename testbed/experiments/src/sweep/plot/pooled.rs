@@ -12,7 +12,8 @@ use crate::table::statistics::{Estimate, mean};
 #[derive(Default)]
 struct Group<'r> {
     values: Vec<Option<f64>>,
-    rows: Vec<&'r SweepRow>,
+    /// Rows, with their cells.
+    rows: Vec<(&'r SweepRow, &'r str)>,
     failed: usize,
 }
 
@@ -34,6 +35,8 @@ pub(super) struct PooledValue {
     pub estimate: Option<Estimate>,
     pub failed: usize,
     pub runs: usize,
+    /// Whether it is a percentile of so few messages that it is their maximum.
+    pub is_maximum: bool,
 }
 
 /// All points, in the order of the sweep.
@@ -96,7 +99,7 @@ pub(super) fn points(wanted: &ResolvedFigure, results: &Results) -> Result<Vec<P
             };
             let group = &mut groups[found].1;
             group.values.push(value.filter(|_| row.is_good));
-            group.rows.push(row);
+            group.rows.push((row, cell));
             group.failed += usize::from(!row.is_good);
         }
     }
@@ -105,12 +108,12 @@ pub(super) fn points(wanted: &ResolvedFigure, results: &Results) -> Result<Vec<P
     let mut messages = RunMessages::new(&results.directory);
     let mut points = Vec::new();
     for (place, Group { values, rows, failed }) in groups {
-        let values: Option<Vec<f64>> = values.into_iter().collect();
-        let estimate = match (values, &percentiles[place.y]) {
-            (Some(values), Some(column)) if values.len() > 1 => messages.percentile(column, &rows)?,
-            (values, _) => values.and_then(|values| mean(&values)),
+        let (estimate, is_maximum) = match &percentiles[place.y] {
+            _ if failed > 0 => (None, false),
+            Some(column) => messages.percentile(column, &rows)?.map_or((None, false), |(of, is)| (Some(of), is)),
+            None => (values.into_iter().collect::<Option<Vec<f64>>>().and_then(|values| mean(&values)), false),
         };
-        points.push(PooledValue { place, estimate, failed, runs: rows.len() });
+        points.push(PooledValue { place, estimate, failed, runs: rows.len(), is_maximum });
     }
     Ok(points)
 }
@@ -128,6 +131,10 @@ pub(super) fn notes(points: &[PooledValue]) -> Vec<String> {
             "{without} of {} points are left out: a run has no such value, as of messages that did not finish",
             points.len()
         ));
+    }
+    let maxima = points.iter().filter(|point| point.is_maximum).count();
+    if maxima > 0 {
+        notes.push(format!("{maxima} of {} points are maxima: too few messages for the percentile", points.len()));
     }
     notes
 }

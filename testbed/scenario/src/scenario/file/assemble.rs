@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use weir_config::{Device, PortConfig, SwitchConfig, Trust};
+use weir_config::{ConfigErrors, Device, PortConfig, SwitchConfig, Trust};
 use weir_nic::host::{CongestionControlChoice, FlowConfig, FrameSizes, HostConfig, RdmaOperation, Transport};
 use weir_nic::parameters::Network;
 use weir_nic::tcp::AckPoint;
+use weir_reader::Problem;
 use weir_switch_core::flow_control::{self, port_flow_control};
 use weir_units::{Class, Span};
 use weir_wire::rocev2::{Dscp, QueuePair};
@@ -93,7 +94,12 @@ impl<'p> Build<'p> {
                 }
             };
             if let Some((message, help)) = refusal {
-                self.refuse(&format!("links[{}].ends", link.number), message, help, diagnostics);
+                let link = format!("links[{}].ends", link.number);
+                let problem =
+                    Problem::new(message, help).with_label(link, "").with_label("switch.port.flow_control", "");
+                diagnostics.add(self.run, None, ConfigErrors::from(self.plan.source.error(problem)));
+                // All links of a fabric would have the same error.
+                break;
             }
         }
     }

@@ -5,8 +5,8 @@ use weir_load_balancing::PATH_SELECTORS;
 use weir_nic::host::{CongestionControlChoice, LossRecovery, TelemetryMode};
 use weir_units::{Bytes, Class, SplitMix64, count};
 
-use crate::link::FaultPlan;
-use crate::scenario::{Scenario, TrafficSource};
+use crate::link::{ChosenFrames, FaultPlan};
+use crate::scenario::{LinkRef, Scenario, TrafficSource};
 
 /// RDMA of a flow or a workload.
 struct RdmaTraffic<'t> {
@@ -78,11 +78,20 @@ pub(super) fn of_load_balancing(scenario: &Scenario) -> Vec<String> {
 /// Returns a note on the port whose headroom falls short by the most under link layer retry. Until a lost PAUSE is replayed the peer sends
 /// on, and the replay buffers of both ends are sent after it.
 pub(super) fn of_llr_headroom(scenario: &Scenario) -> Option<String> {
-    let are_lost = |faults: &[FaultPlan]| !scenario.outages.is_empty() || !faults.iter().all(FaultPlan::is_none);
-    let between = scenario.links.iter().filter(|link| are_lost(&link.faults));
-    let between = between.flat_map(|link| link.ends.map(|end| (end, link.llr)));
-    let to_hosts = scenario.hosts.iter().filter(|host| are_lost(&host.faults));
-    let all = between.chain(to_hosts.map(|host| (host.place(), host.llr)));
+    let is_cut = |link: LinkRef| scenario.outages.iter().any(|outage| outage.link == link);
+    let loses = |faults: &FaultPlan| {
+        let of_data = matches!(faults.frames, ChosenFrames::Data | ChosenFrames::DataWith(_));
+        !of_data && faults.loss_ppm + faults.corruption_ppm + faults.reordering_ppm > 0
+    };
+    // A PAUSE has the faults of the direction in which its end sends.
+    let between = scenario.links.iter().enumerate().flat_map(|(n, link)| {
+        let ends = link.ends.into_iter().zip(&link.faults);
+        let lossy = ends.filter(move |(_, faults)| is_cut(LinkRef::Between(n)) || loses(faults));
+        lossy.map(|(end, _)| (end, link.llr))
+    });
+    let to_hosts = scenario.hosts.iter().enumerate();
+    let to_hosts = to_hosts.filter(|(n, host)| is_cut(LinkRef::ToHost(*n)) || loses(&host.faults[0]));
+    let all = between.chain(to_hosts.map(|(_, host)| (host.place(), host.llr)));
     let short = all.filter_map(|(place, llr)| {
         let (llr, config) = (llr?, &scenario.switches[place.switch]);
         let port = &config.ports[place.port];
