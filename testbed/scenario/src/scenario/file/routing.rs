@@ -1,11 +1,12 @@
 //! Paths of a run's frames: equal-cost paths or static ones, and the longest round trip.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_nic::host::TelemetryMode;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_units::{BitRate, Bytes, Span};
+use weir_units::{BitRate, Span};
 
 use super::build::Build;
 use super::forwarding::StaticForwarding;
@@ -105,7 +106,10 @@ impl Routing<'_> {
     pub(super) fn base_rtt(&self, hosts: &[HostPlan], link_overhead: u32, stamps: TelemetryMode) -> Span {
         let framing = |host: usize| Framing::for_sizes(&hosts[host].nic.sizes.with_telemetry(stamps), link_overhead);
         match self {
-            Routing::Routes(routes) => longest_round_trip(routes, hosts, framing),
+            Routing::Routes(routes) => {
+                let switches: Vec<usize> = hosts.iter().map(|host| host.switch).collect();
+                longest_round_trip(routes, &switches, framing)
+            }
             Routing::Static(routing) => {
                 let pairs = (0..hosts.len()).flat_map(|from| (0..hosts.len()).map(move |to| [from, to]));
                 let rtt = |[from, to]: [usize; 2]| {
@@ -118,51 +122,38 @@ impl Routing<'_> {
     }
 }
 
-/// Returns the longest round trip of two hosts whose frames take routes. Paths between switches are the same for all hosts of a switch, and
-/// equal-cost ones are taken as equally long.
-fn longest_round_trip(routes: &Routes, hosts: &[HostPlan], framing: impl Fn(usize) -> Framing) -> Span {
-    let farthest = farthest_of_each_switch(hosts);
-    let firsts: Vec<usize> = farthest.iter().map(|two| two[0]).collect();
+/// Returns the longest round trip of two hosts whose frames take routes; `switches` are those of the hosts. Paths between switches are the
+/// same for all hosts of a switch, and equal-cost ones are taken as equally long.
+fn longest_round_trip(routes: &Routes, switches: &[usize], framing: impl Fn(usize) -> Framing) -> Span {
+    let mut by_switch: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut framings: Vec<Framing> = Vec::new();
-    for of_host in firsts.iter().map(|host| framing(*host)) {
-        if !framings.contains(&of_host) {
-            framings.push(of_host);
+    for (host, switch) in switches.iter().enumerate() {
+        by_switch.entry(*switch).or_default().push(host);
+        if !framings.contains(&framing(host)) {
+            framings.push(framing(host));
         }
     }
+    let mut by_switch: Vec<Vec<usize>> = by_switch.into_values().collect();
     let mut longest = Span::ZERO;
     for of_senders in framings {
         // A host's link is passed once by the frame, and once by its acknowledgement.
         let on_cable = |host: usize| of_senders.times_on(&routes.cable(host)).into_iter().sum::<Span>();
-        let cables: Vec<Span> = firsts.iter().map(|host| on_cable(*host)).collect();
-        let frames = |to: &usize| routes.times_to(*to, &firsts, 1, |link| of_senders.times_on(link)[0]);
-        let frames: Vec<Box<[Span]>> = firsts.iter().map(frames).collect();
-        for (n, two) in farthest.iter().enumerate().filter(|(_, two)| framing(two[0]) == of_senders) {
-            let acks = routes.times_to(two[0], &firsts, 2, |link| of_senders.times_on(link)[1]);
-            for to in (0..firsts.len()).filter(|to| *to != n && routes.reaches(two[0], firsts[*to])) {
-                longest = longest.max(cables[n] + frames[to][n] + cables[to] + acks[to]);
+        by_switch.iter_mut().for_each(|hosts| hosts.sort_by_cached_key(|host| Reverse(on_cable(*host))));
+        let receivers: Vec<usize> = by_switch.iter().map(|hosts| hosts[0]).collect();
+        let cables: Vec<Span> = receivers.iter().map(|host| on_cable(*host)).collect();
+        let frames = |to: &usize| routes.times_to(*to, &receivers, 1, |link| of_senders.times_on(link)[0]);
+        let frames: Vec<Box<[Span]>> = receivers.iter().map(frames).collect();
+        for (n, hosts) in by_switch.iter().enumerate() {
+            let Some(from) = hosts.iter().copied().find(|host| framing(*host) == of_senders) else { continue };
+            let acks = routes.times_to(from, &receivers, 2, |link| of_senders.times_on(link)[1]);
+            for to in (0..receivers.len()).filter(|to| *to != n && routes.reaches(from, receivers[*to])) {
+                longest = longest.max(on_cable(from) + frames[to][n] + cables[to] + acks[to]);
             }
-            longest = longest.max(two.get(1).map_or(Span::ZERO, |other| cables[n] + on_cable(*other)));
+            let other = hosts.iter().find(|host| **host != from);
+            longest = longest.max(other.map_or(Span::ZERO, |other| on_cable(from) + on_cable(*other)));
         }
     }
     longest
-}
-
-/// Returns the two hosts, or the one, of each switch with the slowest and longest links.
-fn farthest_of_each_switch(hosts: &[HostPlan]) -> Vec<Vec<usize>> {
-    let mut by_switch: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (number, host) in hosts.iter().enumerate() {
-        by_switch.entry(host.switch).or_default().push(number);
-    }
-    let time = |host: &HostPlan| {
-        let frame = u64::from(host.nic.sizes.payload_max) + u64::from(host.nic.sizes.header);
-        host.nic.rate.time_for(Bytes::new(frame)) + host.link_delay
-    };
-    let two = |mut of_switch: Vec<usize>| {
-        of_switch.sort_by_key(|host| std::cmp::Reverse(time(&hosts[*host])));
-        of_switch.truncate(2);
-        of_switch
-    };
-    by_switch.into_values().map(two).collect()
 }
 
 /// Returns the senders' common rate; two different ones as an error.
@@ -175,4 +166,52 @@ pub(super) fn common_rate(rates: impl Iterator<Item = BitRate>) -> Result<Option
         }
     }
     Ok(common)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weir_nic::host::FrameSizes;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        /// Hosts of three switches in a row, with links and MTUs of their own, against all pairs.
+        #[test]
+        fn the_longest_round_trip_is_that_of_all_pairs(
+            drawn in prop::collection::vec((0..3_usize, prop::sample::select(vec![10, 25, 100]), 0..3_u64, any::<bool>()), 2..9),
+        ) {
+            // The first port of the second switch leads to the first one.
+            let ports = |switch: usize, before: usize| {
+                [1, 2, 1][switch] + drawn[..before].iter().filter(|host| host.0 == switch).count()
+            };
+            let host = |(number, (switch, gbps, us, _)): (usize, &(usize, u64, u64, bool))| HostNode {
+                name: format!("H{number}"),
+                at: PortRef { switch: *switch, port: ports(*switch, number) },
+                rate: BitRate::gbps(*gbps),
+                delay: Span::from_micros(*us),
+                first_port: None,
+            };
+            let link = |from: usize| FabricLink {
+                ends: [PortRef { switch: from, port: from }, PortRef { switch: from + 1, port: 0 }],
+                rate: BitRate::gbps(40),
+                delay: Span::from_micros(1),
+                is_up: true,
+            };
+            let switch = |n: usize| SwitchNode { name: format!("S{n}"), ports: ports(n, drawn.len()) };
+            let routes = Routes::partial(&Fabric {
+                links: (0..2).map(link).collect(),
+                hosts: drawn.iter().enumerate().map(host).collect(),
+                switches: (0..3).map(switch).collect(),
+            });
+            let framing = |host: usize| Framing::for_sizes(&FrameSizes::ns3(if drawn[host].3 { 9_000 } else { 1_000 }), 0);
+            let all = (0..drawn.len()).flat_map(|from| (0..drawn.len()).map(move |to| (from, to)));
+            let rtt = |(from, to)| base_rtt(&routes.path_delay(from, to, 1), &routes.path_delay(to, from, 2), &framing(from));
+            let longest = all.filter(|(from, to)| from != to).map(rtt).max().unwrap();
+            let switches: Vec<usize> = drawn.iter().map(|host| host.0).collect();
+            prop_assert_eq!(longest_round_trip(&routes, &switches, framing), longest);
+        }
+    }
 }
