@@ -249,7 +249,7 @@ mod tests {
         let expected = "DSCP 26 is trusted for class 3, and has another class at a port of the switch";
         assert!(other.iter().any(|found| found == expected), "{other:?}");
         let of_port = trusted("lossless = [3]\n[classes.dscp]\n26 = 1", &format!("{text}dscp = {{ 26 = 3 }}\n"));
-        assert!(of_port.iter().any(|found| found == "DSCP 26 is trusted for class 3"), "{of_port:?}");
+        assert!(of_port.iter().any(|found| found == expected), "{of_port:?}");
         let by_pcp = trusted("lossless = [3]\ntrust = \"pcp\"", text);
         assert!(by_pcp.iter().any(|found| found == "no DSCP has class 3 at each port of the switch"), "{by_pcp:?}");
         let warnings = of_host("u@h", &parts(OUTPUT), None);
