@@ -1,5 +1,6 @@
 """VLANs on the wire: who gets which frame with which tag, and two switches with a trunk between Linux hosts."""
 
+import contextlib
 import json
 import subprocess
 import time
@@ -66,19 +67,16 @@ class Exchange:
 
     def __call__(self, port, sent, expected):
         recorders = {name: Recorder(wire) for name, wire in self.wires.items()}
-        for recorder in recorders.values():
-            recorder.__enter__()
 
         def got():
             return {name: [got for _, got in recorder.frames] for name, recorder in recorders.items() if recorder.frames}
 
-        try:
+        with contextlib.ExitStack() as recording:
+            for recorder in recorders.values():
+                recording.enter_context(recorder)
             self.wires[port].send(sent)
             until(lambda: got() == expected, lambda: f"{got()} in place of {expected}", WITHIN_S)
             time.sleep(QUIET_S)
-        finally:
-            for recorder in recorders.values():
-                recorder.__exit__()
         assert got() == expected
 
 

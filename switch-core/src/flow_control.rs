@@ -34,8 +34,8 @@ pub fn port_flow_control(config: &SwitchConfig, port: usize, rate: BitRate) -> R
     made.map_err(|refusal| BuildError::FlowControl { port, refusal })
 }
 
-/// Returns the first value in which the ports at a link's ends differ although their common flow control needs one, in a sentence with a
-/// hint; `ends` are their names.
+/// Compares the values that the ports at a link's ends must have in common; `ends` are their names. Returns the first difference as a
+/// message with a hint; `None` without one, and between different flow controls.
 pub fn difference(ports: [(&SwitchConfig, usize); 2], ends: [&str; 2]) -> Option<(String, String)> {
     let [one, other] = ports.map(|(config, port)| config.ports[port].flow_control.label());
     if one != other {

@@ -86,11 +86,11 @@ impl ShowArguments {
         let mut client = self.target.connect()?;
         let mut reply = client.ask(request).map_err(failure)?;
         if let Some(period) = self.view.period {
-            let earlier = (reply, Instant::now());
+            let (earlier, at) = (reply, Instant::now());
             std::thread::sleep(period);
             client = self.target.connect()?;
             reply = client.ask(request).map_err(failure)?;
-            reply = counted_since(reply, &earlier.0, earlier.1.elapsed());
+            reply = counted_since(reply, &earlier, at.elapsed());
         }
         let reply = self.view.filter_reply(reply, &ports).map_err(Failure::Argument)?;
         if let (Content::State { shows: Shows::Storm, .. }, Some(queue)) = (&self.view.command.target, storm(&reply)) {

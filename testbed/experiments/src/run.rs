@@ -200,7 +200,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         "results: {0}/*/ (summary.json, series.csv, events.csv, fct.csv, the switches' configurations); as a page: weir report {0}",
         output.display()
     );
-    note_earlier_runs(&output, &[&text]);
+    note_earlier_runs(&output, std::slice::from_ref(&text));
     if stop.load(Ordering::Relaxed) {
         let (all, left_out) = (names.len(), arguments.again(backend, &left));
         println!("INTERRUPTED: {} of {all} runs have results. For what is left: {left_out}", ended.len());
@@ -251,7 +251,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
         );
     }
     println!("results: {0}/*/, one for each seed, and {0}/seeds.json", output.display());
-    note_earlier_runs(&output, &texts.iter().map(String::as_str).collect::<Vec<_>>());
+    note_earlier_runs(&output, &texts);
     if stop.load(Ordering::Relaxed) {
         println!("INTERRUPTED: {} of {all} runs have results.", ended.len());
     }
@@ -311,11 +311,11 @@ fn run_dir(directory: &Path, text: &str) -> Result<RunDir, RunDirError> {
 }
 
 /// Prints a note on run directories in `output` with a scenario other than `texts`: reports show these earlier runs too.
-fn note_earlier_runs(output: &Path, texts: &[&str]) {
+fn note_earlier_runs(output: &Path, texts: &[String]) {
     let entries = fs::read_dir(output).into_iter().flatten().flatten();
     let is_earlier = |directory: &Path| {
         let text = fs::read_to_string(directory.join("scenario.toml"));
-        directory.join("provenance.json").exists() && text.is_ok_and(|text| !texts.contains(&text.as_str()))
+        directory.join("provenance.json").exists() && text.is_ok_and(|text| !texts.contains(&text))
     };
     let mut earlier: Vec<String> = entries
         .filter(|entry| is_earlier(&entry.path()))

@@ -5,7 +5,8 @@ use weir_units::Span;
 
 use super::input::{Run, RunCell};
 use super::verdict::is_good;
-use crate::run::traffic::{bus_cell, completion_cell, critical_path_cell, fct_cell, is_below_max, slowdown_cell};
+use crate::run::traffic::{bus_cell, completion_cell, critical_path_cell, fct_cell, slowdown_cell};
+use crate::table::statistics::is_below_max;
 use crate::table::{count, gbps};
 
 pub(super) struct KeyFigure {
@@ -142,7 +143,7 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     for traffic in traffics(runs) {
         let of = |run: &Run| run.summary.traffic.iter().find(|of| of.name == traffic).cloned();
         let all = |run: &Run| of(run)?.bins.into_iter().find(|bin| bin.sizes == "all");
-        let many = |run: &Run| all(run).filter(|bin| is_below_max(bin, 990));
+        let many = |run: &Run| all(run).filter(|bin| is_below_max(bin.count, 990));
         row(&format!("{traffic}: messages completed"), &|run| Some(count(of(run)?.completed)));
         row(&format!("{traffic}: unfinished"), &|run| Some(count(of(run)?.unfinished)));
         row(&format!("{traffic}: FCT mean, us"), &|run| Some(fct_cell(&all(run)?, |of| of.mean)));

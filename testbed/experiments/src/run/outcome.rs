@@ -217,15 +217,16 @@ fn comparison(ended: &[CompletedRun]) -> Table {
             find_window(&run.summary, window).map_or("-".to_owned(), |(flows, _)| gbps(flows[n].throughput_bps))
         });
     }
-    let ports = drawn_ports(ended);
+    let mut ports = drawn_ports(ended);
     if ports.len() > PORTS_MAX {
+        ports.clear();
         row("longest ingress queue, KB", &|run| {
             let queues = run.summary.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (class, port)));
             let longest = queues.max_by_key(|(class, _)| class.ingress_max_bytes);
             longest.map_or("-".to_owned(), |(class, port)| format!("{} ({})", kb(class.ingress_max_bytes), port.name))
         });
     }
-    for port in ports.iter().filter(|_| ports.len() <= PORTS_MAX) {
+    for port in &ports {
         let of_port = |run: &CompletedRun| run.summary.ports.iter().find(|of| of.name == *port).cloned();
         row(&format!("{port}: longest ingress queue, KB"), &|run| {
             let longest = of_port(run).and_then(|port| port.classes.iter().map(|class| class.ingress_max_bytes).max());

@@ -6,11 +6,10 @@ use serde::Serialize;
 use weir_results::run_dir::{BinSummary, Distribution, Summary};
 use weir_scenario::file::{self, ScenarioRun};
 
-use super::traffic::is_below_max;
 use super::{CompletedRun, chosen_of};
 use crate::Failure;
 use crate::table::Table;
-use crate::table::statistics::mean;
+use crate::table::statistics::{is_below_max, mean};
 
 /// Run with one of several values of `scenario.seed`.
 pub(super) struct SeededRun {
@@ -142,15 +141,15 @@ fn values(summary: &Summary) -> Vec<(String, f64)> {
         let name = &traffic.name;
         let all: Option<&BinSummary> = traffic.bins.iter().find(|bin| bin.sizes == "all");
         add(&format!("{name}: unfinished"), Some(traffic.unfinished as f64));
-        let parts: [(&str, StatisticFn); 3] = [("mean", |of| of.mean), ("50 %", |of| of.p50), ("99 %", |of| of.p99)];
-        let is_shown = |what: &str| what != "99 %" || all.is_some_and(|bin| is_below_max(bin, 990));
-        let parts = || parts.into_iter().filter(|(what, _)| is_shown(what));
-        for (what, value) in parts() {
-            let slowdown = all.and_then(|bin| value(bin.slowdown_permille.as_ref()?));
+        let many = all.filter(|bin| is_below_max(bin.count, 990));
+        let parts: [(&str, Option<&BinSummary>, StatisticFn); 3] =
+            [("mean", all, |of| of.mean), ("50 %", all, |of| of.p50), ("99 %", many, |of| of.p99)];
+        for (what, bin, value) in parts {
+            let slowdown = bin.and_then(|bin| value(bin.slowdown_permille.as_ref()?));
             add(&format!("{name}: slowdown {what}"), slowdown.map(|permille| permille as f64 / 1e3));
         }
-        for (what, value) in parts() {
-            let fct = all.and_then(|bin| value(&bin.fct_ns));
+        for (what, bin, value) in parts {
+            let fct = bin.and_then(|bin| value(&bin.fct_ns));
             add(&format!("{name}: FCT {what}, us"), fct.map(|ns| ns as f64 / 1e3));
         }
         let completions = traffic.repetitions.iter().map(|repetition| Some(repetition.completion_ns? as f64 / 1e3));

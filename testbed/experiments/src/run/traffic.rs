@@ -4,6 +4,7 @@ use weir_results::run_dir::{
     BinSummary, CriticalPathSummary, Distribution, RepetitionSummary, Summary, TrafficSummary,
 };
 
+use crate::table::statistics::is_below_max;
 use crate::table::{Table, count};
 
 /// Tables of a run's traffics, each with a line of text before it.
@@ -111,7 +112,7 @@ pub(crate) fn bin_cells(bin: &BinSummary) -> [String; BIN_HEAD.len()] {
     let slowdown =
         |value: fn(&Distribution) -> Option<u64>| slowdown_cell(bin, value).unwrap_or_else(|| "-".to_owned());
     let fct = |value: fn(&Distribution) -> Option<u64>| fct_cell(bin, value);
-    let tail = |permille: u64, cell: String| if is_below_max(bin, permille) { cell } else { "-".to_owned() };
+    let tail = |permille: u64, cell: String| if is_below_max(bin.count, permille) { cell } else { "-".to_owned() };
     let messages = match bin.unfinished {
         0 => count(bin.count),
         unfinished => format!("{} ({} unfinished)", count(bin.count), count(unfinished)),
@@ -128,11 +129,6 @@ pub(crate) fn bin_cells(bin: &BinSummary) -> [String; BIN_HEAD.len()] {
         fct(|of| of.p50),
         tail(990, fct(|of| of.p99)),
     ]
-}
-
-/// Whether a percentile is another number than the maximum: that of 99 % is from 100 messages on.
-pub(crate) fn is_below_max(bin: &BinSummary, permille: u64) -> bool {
-    bin.count * (1_000 - permille) >= 1_000
 }
 
 /// Slowdown of a bin's messages; `None` without an ideal time.

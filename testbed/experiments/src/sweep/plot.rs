@@ -98,7 +98,7 @@ pub(crate) fn draw(
     output: Option<&Path>,
 ) -> Result<DrawnFigure, Failure> {
     let wanted = resolved(spec, &results.names()).map_err(Failure::Argument)?;
-    let points = pooled::points(&wanted, results)?;
+    let points = pooled::points(&wanted, results, directory)?;
     let figure = drawn::figure(spec, &wanted, &points, results);
     let name = spec.name.clone().unwrap_or_else(|| wanted.file_name(results));
     let base = output.map_or_else(|| directory.join(FOLDER).join(&name), Path::to_owned);

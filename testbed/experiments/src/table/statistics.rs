@@ -110,6 +110,11 @@ fn jackknife(value: f64, runs: usize, without: &[f64]) -> Estimate {
     Estimate { value, interval, runs, holds_for: None, values }
 }
 
+/// Whether the percentile of `count` values, in thousandths, has a rank below their maximum: 990 has from 100 values on.
+pub(crate) fn is_below_max(count: u64, permille: u64) -> bool {
+    count * (1_000 - permille) >= 1_000
+}
+
 /// Percentile of the values of all runs together, by nearest rank, with an interval by the jackknife: a run is a group of many values
 /// (Shao and Wu, Annals of Statistics 1989). `None` without values, or where a rank is that of an infinite value.
 pub(crate) fn pooled_percentile(runs: &[Vec<f64>], percent: f64) -> Option<Estimate> {

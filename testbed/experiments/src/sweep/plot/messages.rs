@@ -15,7 +15,7 @@ use super::results::SweepRow;
 use crate::Failure;
 use crate::sweep::directory::all_finished;
 use crate::table::key_path::KeyPath;
-use crate::table::statistics::{Estimate, pooled_percentile};
+use crate::table::statistics::{Estimate, is_below_max, pooled_percentile};
 
 /// Column of a percentile of a traffic's messages.
 #[derive(Debug)]
@@ -23,7 +23,8 @@ pub(super) struct PercentileColumn {
     traffic: String,
     bin: &'static SizeBin,
     is_slowdown: bool,
-    percent: f64,
+    /// Percentile, in thousandths.
+    permille: u64,
 }
 
 impl PercentileColumn {
@@ -39,20 +40,15 @@ impl PercentileColumn {
             "slowdown_permille" => true,
             _ => return None,
         };
-        let percent = match figure.as_str() {
-            "p50" => 50.0,
-            "p95" => 95.0,
-            "p99" => 99.0,
-            "p999" => 99.9,
+        let permille = match figure.as_str() {
+            "p50" => 500,
+            "p95" => 950,
+            "p99" => 990,
+            "p999" => 999,
             _ => return None,
         };
         let bin = SIZE_BINS.iter().find(|bin| bin.name == sizes)?;
-        Some(PercentileColumn { traffic: traffic.clone(), bin, is_slowdown, percent })
-    }
-
-    /// Number of messages from which the percentile is below their maximum.
-    fn least_messages(&self) -> usize {
-        (100.0 / (100.0 - self.percent)).round() as usize
+        Some(PercentileColumn { traffic: traffic.clone(), bin, is_slowdown, permille })
     }
 
     /// Reads the values of a run's messages in the unit of the column, without those of the warm-up; infinite for unfinished ones, and none
@@ -110,6 +106,7 @@ impl<'d> RunMessages<'d> {
         column: &PercentileColumn,
         rows: &[(&SweepRow, &str)],
     ) -> Result<Option<(Estimate, bool)>, Failure> {
+        let percent = column.permille as f64 / 10.0;
         const NEEDED: &str = "percentiles are of the messages of all seeds, which are in the sweep's runs/";
         if self.folders.is_none() {
             let finished = all_finished(self.directory)
@@ -124,7 +121,7 @@ impl<'d> RunMessages<'d> {
             };
             let values = column.values(found.ok_or_else(|| wrong("has no run directory"))?)?;
             // The table rounds to an integer.
-            let own = pooled_percentile(slice::from_ref(&values), column.percent).map(|of| of.value);
+            let own = pooled_percentile(slice::from_ref(&values), percent).map(|of| of.value);
             let is_same = match (own, cell.parse::<f64>().ok()) {
                 (Some(own), Some(of_table)) => (own - of_table).abs() <= 1.0,
                 (own, of_table) => own.is_none() && of_table.is_none(),
@@ -134,8 +131,9 @@ impl<'d> RunMessages<'d> {
             }
             runs.push(values);
         }
-        let is_maximum = runs.iter().map(Vec::len).sum::<usize>() < column.least_messages();
-        Ok(pooled_percentile(&runs, column.percent).map(|estimate| (estimate, is_maximum)))
+        let count = runs.iter().map(Vec::len).sum::<usize>();
+        let is_maximum = !is_below_max(count as u64, column.permille);
+        Ok(pooled_percentile(&runs, percent).map(|estimate| (estimate, is_maximum)))
     }
 }
 

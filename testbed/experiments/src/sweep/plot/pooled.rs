@@ -1,6 +1,7 @@
 //! Points of a figure: rows that differ only in their seed are pooled, with an interval.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::messages::{PercentileColumn, RunMessages};
 use super::names::ResolvedFigure;
@@ -39,11 +40,15 @@ pub(super) struct PooledValue {
     pub is_maximum: bool,
 }
 
-/// All points, in the order of the sweep.
+/// All points, in the order of the sweep, whose runs are in `directory`.
 ///
 /// # Errors
 /// Another parameter varies, so that a mean would be over more than seeds; or the messages of runs can't be read.
-pub(super) fn points(wanted: &ResolvedFigure, results: &Results) -> Result<Vec<PooledValue>, Failure> {
+pub(super) fn points(
+    wanted: &ResolvedFigure,
+    results: &Results,
+    directory: &Path,
+) -> Result<Vec<PooledValue>, Failure> {
     let names = results.names();
     let rows: Vec<&SweepRow> =
         results.rows.iter().filter(|row| wanted.keep.iter().all(|(key, value)| row.keys[*key] == *value)).collect();
@@ -98,14 +103,14 @@ pub(super) fn points(wanted: &ResolvedFigure, results: &Results) -> Result<Vec<P
                 }
             };
             let group = &mut groups[found].1;
-            group.values.push(value.filter(|_| row.is_good));
+            group.values.push(value);
             group.rows.push((row, cell));
             group.failed += usize::from(!row.is_good);
         }
     }
     let percentiles: Vec<Option<PercentileColumn>> =
         wanted.y.iter().map(|y| PercentileColumn::parse(&names.columns[*y])).collect();
-    let mut messages = RunMessages::new(&results.directory);
+    let mut messages = RunMessages::new(directory);
     let mut points = Vec::new();
     for (place, Group { values, rows, failed }) in groups {
         let (estimate, is_maximum) = match &percentiles[place.y] {

@@ -1,7 +1,7 @@
 //! Tables of a sweep as text: parameters and results. Failed points are read too, so that they are not omitted
 //! silently.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::Failure;
 use crate::sweep::directory::Manifest;
@@ -11,8 +11,6 @@ pub(crate) struct Results {
     pub sweep: String,
     names: ColumnNames,
     pub rows: Vec<SweepRow>,
-    /// Directory of the sweep.
-    pub directory: PathBuf,
 }
 
 #[derive(Clone, Debug)]
@@ -29,7 +27,7 @@ impl Results {
     /// Reads results.csv and failures.csv of a directory.
     pub(crate) fn read(directory: &Path) -> Result<Results, Failure> {
         let Manifest { name: sweep, columns, .. } = Manifest::read(directory)?;
-        let mut results = Results { sweep, directory: directory.to_owned(), ..Results::default() };
+        let mut results = Results { sweep, ..Results::default() };
         for (file, is_good) in [("results.csv", true), ("failures.csv", false)] {
             let path = directory.join(file);
             let wrong = |what: String| Failure::Argument(format!("{}: {what}", path.display()));

@@ -129,8 +129,9 @@ fn longest_round_trip(routes: &Routes, switches: &[usize], framing: impl Fn(usiz
     let mut framings: Vec<Framing> = Vec::new();
     for (host, switch) in switches.iter().enumerate() {
         by_switch.entry(*switch).or_default().push(host);
-        if !framings.contains(&framing(host)) {
-            framings.push(framing(host));
+        let own = framing(host);
+        if !framings.contains(&own) {
+            framings.push(own);
         }
     }
     let mut by_switch: Vec<Vec<usize>> = by_switch.into_values().collect();

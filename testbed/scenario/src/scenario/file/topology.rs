@@ -383,7 +383,7 @@ fn own_device(table: &Table<'_>) -> (Option<Device>, ConfigTable) {
     (read_device(table, MTU_MAX), ConfigTable::from_table(table).take_keys(names_of(OF_DEVICE)))
 }
 
-/// Refuses `faults` and `llr` on a real wire, whose own they are.
+/// Refuses the keys of emulated links, `faults` and `llr`, on a real wire.
 fn refuse_on_wires(table: &Table<'_>, devices: &str) {
     let given = [("faults", table.has("faults")), (llr::HAS_LLR.name, table.get(&llr::HAS_LLR))];
     for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
