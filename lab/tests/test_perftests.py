@@ -76,6 +76,11 @@ def said(ended, name, size):
     return [float(cell) for cell in rows[-1].split()]
 
 
+def fitted_clock(ended, name):
+    """Whether perftest could fit its clock. Where another program takes its CPU meanwhile it prints rates of zero and infinite times."""
+    return "Correlation coefficient" not in (ended[0] / "hosts" / name).read_text()
+
+
 @pytest.mark.parametrize(
     ("name", "file", "tool", "messages"),
     [
@@ -89,11 +94,12 @@ def said(ended, name, size):
 def test_messages_of_every_kind_arrive(ended, summary, name, file, tool, messages):
     """As perftest counts them at its end: five messages a queue pair at least."""
     size, iterations, _, average, *_ = said(ended, file, MESSAGE)
-    assert (size, iterations) == (MESSAGE, messages) and average > 0
+    clock = fitted_clock(ended, file)
+    assert (size, iterations) == (MESSAGE, messages) and (average > 0) == clock
     (own,) = [flow for flow in summary["flows"] if flow["name"] == name]
     assert own["bytes_received"] == messages * MESSAGE and own["messages_done"] == messages, own
     if tool:
-        assert own["tool"]["tool"] == tool and own["tool"]["rate_bps"] == pytest.approx(average * 1e9, rel=1e-3)
+        assert own["tool"]["tool"] == tool and own["tool"]["rate_bps"] == (pytest.approx(average * 1e9, rel=1e-3) if clock else None)
         # DSCP 26 in class 3, and ECT(0).
         assert "--tclass=106" in own["tool"]["command"]
 
@@ -117,9 +123,12 @@ def test_reads_are_asked_for_by_their_receiver(ended, summary):
 
 def test_latency(ended, summary):
     size, iterations, shortest, longest, typical, *_ = said(ended, "pings.client.txt", 64)
-    assert (size, iterations) == (64, 50) and 0 < shortest <= typical <= longest
     (pings,) = [flow for flow in summary["flows"] if flow["name"] == "pings"]
-    assert pings["tool"]["times_ns"]["typical"] == pytest.approx(typical * 1e3, rel=1e-3)
+    assert (size, iterations) == (64, 50)
+    if fitted_clock(ended, "pings.client.txt"):
+        assert 0 < shortest <= typical <= longest and pings["tool"]["times_ns"]["typical"] == pytest.approx(typical * 1e3, rel=1e-3)
+    else:
+        assert "typical" not in pings["tool"]["times_ns"]
 
 
 def test_a_guests_kernel_sees_marks(ended, summary):

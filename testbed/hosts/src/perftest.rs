@@ -41,9 +41,10 @@ const TIMEOUT_MAX: u32 = 22;
 pub(crate) struct PerftestTable {
     pub message: u64,
     pub messages: u64,
-    /// Mean payload rate of a bandwidth test, in bit/s.
+    /// Mean payload rate of a bandwidth test, in bit/s. `None` if perftest could not fit its clock, which a CPU that is
+    /// taken from it for milliseconds prevents: it prints rates of zero, and infinite times, then.
     pub rate_bps: Option<u64>,
-    /// Times of a latency test by name, in nanoseconds.
+    /// Times of a latency test by name, in nanoseconds; empty without a clock.
     pub times_ns: BTreeMap<String, u64>,
 }
 
@@ -92,7 +93,9 @@ pub(crate) fn parse(output: &str) -> Result<PerftestTable, String> {
     for (name, value) in columns.iter().zip(cells.iter()).skip(2) {
         if name.starts_with("BW average") {
             let unit = if name.contains("Gb") { 1e9 } else { 8.0 * 1_048_576.0 };
-            table.rate_bps = Some((value * unit) as u64);
+            table.rate_bps = Some((value * unit) as u64).filter(|rate| *rate > 0);
+        } else if !value.is_finite() {
+            continue;
         } else if let Some(what) = name.strip_suffix("[usec]").or_else(|| name.contains("percentile").then_some(name)) {
             table.times_ns.insert(what.trim_start_matches("t_").to_owned(), (value * 1e3) as u64);
         }
@@ -174,6 +177,18 @@ mod tests {
             ("typical", 488_960),
         ];
         assert_eq!(times, expected);
+    }
+
+    /// Output after "Correlation coefficient r^2: 0.899 < 0.9": perftest counts zero cycles per microsecond.
+    #[test]
+    fn a_test_without_a_clock_has_no_rate_and_no_times() {
+        let table = parse(&BANDWIDTH.replace("0.036048", "0.000000")).unwrap();
+        assert_eq!((table.messages, table.rate_bps), (138, None));
+        let (head, row) = LATENCY.split_at(LATENCY.find("64 ").unwrap());
+        let infinite = row.replace("308.27", "inf").replace("4590.71", "inf").replace("488.96", "inf");
+        let infinite = infinite.replace("625.42", "inf").replace("338.11", "-nan").replace("2210.06", "inf");
+        let table = parse(&(head.to_owned() + &infinite)).unwrap();
+        assert_eq!((table.messages, table.times_ns.len()), (500, 0));
     }
 
     #[test]
