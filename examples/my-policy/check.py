@@ -37,7 +37,7 @@ switch = partial(check_switch, SWITCH)
 
 def closed_form():
     said = switch()
-    expect(said, 'policy "two-steps"', "two steps: T = α free, α = 1 while more than half is free, else 1/2", "gauge scarce")
+    expect(said, 'policy "two-steps"', "two-steps: T = α free, α = 1 while more than half is free, else 1/2", "gauge scarce")
     # One queue takes half of the 900 KB that are shared, where the steps meet; two take 1/(2 + 2) each in the second.
     rows = [" ".join(line.split()) for line in said.splitlines()]
     assert any(row.startswith("1 none 450,000 ") for row in rows), said
@@ -69,14 +69,14 @@ def runs(backend):
 
 def report(run_directory):
     call("report", run_directory, "-o", "report.html")
-    expect(Path("report.html").read_text(), '<section id="scarce">', "Two steps: green while half")
+    expect(Path("report.html").read_text(), '<section id="scarce">', "Green while half")
 
 
 def sweep():
     """The points of a sweep are processes of this program, and so know the policy, its keys and its figures."""
     Path("sweep.toml").write_text(
         f"""scenario = "{SCENARIO}"
-runs = ["two steps"]
+runs = ["two-steps"]
 
 [parameters]
 "switch.buffer.two-steps.scarce" = ["1/16", "1/2"]

@@ -26,6 +26,7 @@ mod export;
 mod extensions;
 mod import;
 mod log;
+mod new;
 mod pages;
 mod play;
 #[cfg(feature = "dpdk")]
@@ -169,6 +170,9 @@ enum Command {
     ///
     /// Takes a directory of runs, or a scenario, which runs in virtual time first.
     Play(play::PlayArguments),
+    /// Create a buffer policy of your own: a program that is this command with one more policy.
+    #[command(subcommand)]
+    New(new::NewCommand),
     /// Print the keys of a table of switches' or scenarios' files: values, defaults, meaning.
     Keys(pages::KeysArguments),
     /// Print completions of a shell: source <(weir completions bash)
@@ -295,6 +299,7 @@ pub fn main(real_frames: BackendSource) -> ExitCode {
             pages::completions(&arguments, Arguments::command());
             Ok(())
         }
+        Command::New(new::NewCommand::Policy(arguments)) => new::policy(&arguments),
         Command::Keys(arguments) => pages::keys(&arguments),
         Command::Pages(arguments) => pages::pages(&arguments, Arguments::command()),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),

@@ -1,4 +1,4 @@
-//! Buffer policy of two steps: a large α while most of the buffer is free, and a smaller one otherwise.
+//! Buffer policy `two-steps`: a large α while most of the buffer is free, and a smaller one otherwise.
 //!
 //! A plug-in has three types. [`TwoStepsKind`] has the name and the keys, and parses the table. [`TwoStepsConfig`] has the validated values,
 //! and builds the policy. [`TwoSteps`] is the policy, with its threshold, its closed form and a gauge.
@@ -39,7 +39,7 @@ const IS_SCARCE: Gauge = Gauge::new(
     "scarce",
     Unit::State { on: "scarce", off: "plenty" },
     "step",
-    "Two steps: green while half of the shared segment or less is free.",
+    "Green while half of the shared segment or less is free.",
 );
 
 impl Plugin for TwoStepsKind {
@@ -133,7 +133,7 @@ impl BufferPolicy for TwoSteps {
 
     fn describe(&self) -> Vec<String> {
         let TwoStepsConfig { plenty, scarce } = self.config;
-        vec![format!("two steps: T = α free, α = {plenty} while more than half is free, else {scarce}")]
+        vec![format!("two-steps: T = α free, α = {plenty} while more than half is free, else {scarce}")]
     }
 
     fn gauges(&self, queue: &QueueView) -> Gauges {
