@@ -46,15 +46,15 @@ pub fn import(options: &SimaiOptions<'_>) -> Result<ImportedScenario, ImportErro
     let name = &file.name;
     let workload = SimaiWorkload::read(&file)?;
     let topology_file = options.topology.map(read_text).transpose()?;
-    let fabric = match &topology_file {
+    let (fabric, per_server) = match &topology_file {
         Some(file) => topology::read(file, &mut report)?,
-        None => options.fabric.fabric(workload.gpus as usize)?,
+        None => (options.fabric.fabric(workload.gpus as usize)?, 1),
     };
     if let Some(file) = topology_file.as_ref().filter(|_| fabric.hosts() < workload.gpus as usize) {
         let problem = format!("the topology has {} GPUs, and {name} {}", fabric.hosts(), workload.gpus);
         return Err(ImportErrors::one(&file.name, None, problem, "name files of one job"));
     }
-    let mut schedule = LayerSchedule::new(&workload);
+    let mut schedule = LayerSchedule::new(&workload, per_server);
     write_pass(&mut schedule, &workload);
     let refuse = |problem: String, help: &str| Err(ImportErrors::one(name, None, problem, help));
     let (messages, largest) = (schedule.messages(), schedule.message_max());
@@ -81,7 +81,7 @@ pub fn import(options: &SimaiOptions<'_>) -> Result<ImportedScenario, ImportErro
         let text = format!("{}: there is one pass, as in SimAI's simulation", repeated.join(", "));
         report.left.push(ImportNote::for_line(name, 1, text));
     }
-    let text = "collectives are single rings, all-to-all sends to all peers at once; SimAI has NCCL's channels, trees and NVLS";
+    let text = "collectives are rings, all-to-all sends to all peers at once; SimAI has NCCL's trees and NVLS, too";
     report.approximated.push(ImportNote::for_file(name, text));
     if topology_file.is_none() {
         let text = "all links are of the fabric: without a topology there is no NVLink within a server";
@@ -190,6 +190,24 @@ mod tests {
         assert_eq!((peers("ALLTOALL_EP"), peers("ALLTOALL_DP_EP")), (vec![3], vec![5]));
         let forward = format!("{groups}1\nL0 -1 1000 ALLTOALL 8000 1 NONE 0 1 NONE 0 100\n");
         assert_eq!(sends(&imported(&forward).unwrap().0, 1), [(0, 4_000)]);
+    }
+
+    #[test]
+    fn groups_in_several_servers_have_a_ring_for_each_gpu_of_a_server() {
+        let layer = |tensor: u32| {
+            let groups = header(&format!("model_parallel_NPU_group: {tensor} ep: 1 all_gpus: 8"));
+            format!("{groups}1\nL0\t-1 1000 ALLGATHER 64000 1 NONE 0 1 NONE 0 100\n")
+        };
+        let topology = topology(8, 2, 3, |gpu| vec![gpu % 2]);
+        let sent = |tensor: u32, rank: u32| {
+            let mut sent = sends(&imported_on(&layer(tensor), Some(&topology)).unwrap().0, rank);
+            sent.sort();
+            sent.chunk_by(|one, other| one == other).map(|same| (same[0], same.len())).collect::<Vec<_>>()
+        };
+        // Servers of two. Half of the bytes go round from server to server by even ranks, which are second there, half by odd ones.
+        assert_eq!(sent(8, 1), [((0, 4_000), 7), ((2, 4_000), 7)]);
+        assert_eq!(sent(8, 6), [((1, 4_000), 7), ((7, 4_000), 7)]);
+        assert_eq!(sent(2, 1), [((0, 32_000), 1)]);
     }
 
     #[test]

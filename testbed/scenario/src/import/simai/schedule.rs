@@ -15,6 +15,8 @@ const JOIN_CPU: u8 = 2;
 pub(super) struct LayerSchedule {
     tensor: u32,
     expert: u32,
+    /// GPUs of a server, which are ranks in a row.
+    per_server: u32,
     pub(super) graph: GraphDraft,
     /// Operation of each rank after which the next one starts.
     last: Vec<Option<u32>>,
@@ -25,10 +27,11 @@ pub(super) struct LayerSchedule {
 }
 
 impl LayerSchedule {
-    pub(super) fn new(workload: &SimaiWorkload) -> LayerSchedule {
+    pub(super) fn new(workload: &SimaiWorkload, per_server: u32) -> LayerSchedule {
         LayerSchedule {
             tensor: workload.tensor,
             expert: workload.expert,
+            per_server,
             graph: GraphDraft::new(workload.gpus as usize),
             last: vec![None; workload.gpus as usize],
             tag: 0,
@@ -66,7 +69,9 @@ impl LayerSchedule {
         }
     }
 
-    /// Adds a step's collective, if it has one, of `bytes` in all groups. Collectives with too many or too large messages are counted only.
+    /// Adds a step's collective, if it has one, of `bytes` in all groups. Where a group is in several servers each of its ranks in a server
+    /// begins a ring of its own, a channel, as in SimAI, so that each one's NIC has its share of the bytes.
+    /// Collectives with too many or too large messages are counted only.
     pub(super) fn collective(&mut self, step: &LayerStep, bytes: u64) {
         let Some((kind, group)) = step.collective.filter(|_| bytes > 0) else { return };
         let (count, stride) = self.group(group);
@@ -78,20 +83,28 @@ impl LayerSchedule {
             CollectiveKind::AllToAll => CollectiveAlgorithm::Direct { window: count },
             _ => CollectiveAlgorithm::Ring,
         };
-        let block = bytes.div_ceil(parts);
+        let in_server = (self.per_server / stride).max(1);
+        let is_split = kind != CollectiveKind::AllToAll && count > in_server && count.is_multiple_of(in_server);
+        let (channels, in_server) = if is_split { (in_server, in_server) } else { (1, count) };
+        let block = bytes.div_ceil(parts * u64::from(channels));
         let bytes = if kind == CollectiveKind::AllGather { block } else { block.saturating_mul(parts) };
-        self.messages += algorithm.messages(kind, count) * u64::from(ranks);
+        self.messages += algorithm.messages(kind, count) * u64::from(ranks) * u64::from(channels);
         self.bytes_max = self.bytes_max.max(block);
         if self.messages > super::MESSAGES_MAX || self.bytes_max > super::MESSAGE_BYTES_MAX {
             return;
         }
         let starts: Vec<u32> = (0..ranks).map(|rank| self.join(rank, self.last[rank as usize])).collect();
         let first: Vec<u32> = (0..ranks).map(|rank| self.graph.operations(rank)).collect();
-        for leader in (0..ranks).filter(|rank| (rank / stride).is_multiple_of(count)) {
-            let members: Vec<u32> = (0..count).map(|member| leader + member * stride).collect();
-            let mut steps =
-                RankSteps { graph: &mut self.graph, ranks: &members, tag: self.tag, cpu: MESSAGE_CPU, cost: None };
-            algorithm.add(kind, bytes, &mut steps);
+        for channel in 0..channels {
+            for leader in (0..ranks).filter(|rank| (rank / stride).is_multiple_of(count)) {
+                // Servers in turn; the ranks in each begin with the channel's.
+                let place = |member: u32| member / in_server * in_server + (member + channel) % in_server;
+                let members: Vec<u32> = (0..count).map(|member| leader + place(member) * stride).collect();
+                let mut steps =
+                    RankSteps { graph: &mut self.graph, ranks: &members, tag: self.tag, cpu: MESSAGE_CPU, cost: None };
+                algorithm.add(kind, bytes, &mut steps);
+            }
+            self.tag += 1;
         }
         for rank in 0..ranks {
             let operations = first[rank as usize]..self.graph.operations(rank);
@@ -99,7 +112,6 @@ impl LayerSchedule {
             self.graph.bound(rank, operations, starts[rank as usize], end);
             self.last[rank as usize] = Some(end);
         }
-        self.tag += 1;
     }
 
     /// Adds an empty computation.

@@ -8,8 +8,8 @@ use crate::import::text::{SourceFile, count, lines};
 use crate::import::{ImportErrors, ImportNote, ImportReport};
 use crate::topology::PORTS_MAX;
 
-/// Reads a topology file: rails where it has these, or else single links, without NVLink.
-pub(super) fn read(file: &SourceFile, report: &mut ImportReport) -> Result<ImportedFabric, ImportErrors> {
+/// Reads a topology file: rails where it has these, or else single links, without NVLink; and the number of GPUs of a server.
+pub(super) fn read(file: &SourceFile, report: &mut ImportReport) -> Result<(ImportedFabric, u32), ImportErrors> {
     let refuse = |line: usize, problem: String, help: &str| ImportErrors::one(&file.name, Some(line), problem, help);
     let first = lines(&file.text).next().map(|line| line.fields).unwrap_or_default();
     let [_, per_server, nvswitches, _, _, _] = first[..] else {
@@ -52,13 +52,13 @@ pub(super) fn read(file: &SourceFile, report: &mut ImportReport) -> Result<Impor
             let text = "NVLink: GPUs of a server don't all have the same links to its NVSwitches";
             report.left.push(ImportNote::for_file(&file.name, text));
         }
-        return Ok(fabric);
+        return Ok((fabric, per_server));
     }
     report.taken.push(taken("no rails, link by link"));
     if nvswitches > 0 {
         report.left.push(ImportNote::for_file(&file.name, "NVLink: fabrics of rails alone have it"));
     }
-    Ok(links_of(topology))
+    Ok((links_of(topology), per_server))
 }
 
 /// Checks that each GPU has a NIC, makes its further links ports, and orders the GPUs' links by port and number.
