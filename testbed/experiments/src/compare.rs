@@ -36,6 +36,14 @@ pub struct Ns3Arguments {
     json: bool,
 }
 
+/// Comparison of both sides.
+pub struct Comparison {
+    theirs: Vec<ComparedRun>,
+    ours: Vec<ComparedRun>,
+    rows: Vec<ComparisonRow>,
+    notes: Vec<String>,
+}
+
 struct ComparisonRow {
     bin: &'static str,
     /// Numbers of messages: the simulator's and Weir's.
@@ -55,7 +63,44 @@ pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
             return Err(Failure::Argument(format!("{option} {percent}: write per cent, like 5")));
         }
     }
-    let ComparedRuns { theirs, their_pauses, ours } = sides(&arguments.paths)?;
+    let comparison = Comparison::read(&arguments.paths, arguments.within, arguments.pauses_within)?;
+    let Comparison { theirs, ours, rows, notes } = &comparison;
+    if let Some(path) = &arguments.plot {
+        plot(rows, path)?;
+    }
+    match arguments.json {
+        true => print!("{}", json_text(&comparison.json())),
+        false => {
+            println!("{} of the simulator, {} of Weir\n", runs_of(theirs.len()), runs_of(ours.len()));
+            print!("{}", table(rows));
+            notes.iter().for_each(|note| println!("\n{note}"));
+            arguments.plot.iter().for_each(|path| println!("\nfigure: {}", path.display()));
+        }
+    }
+    let differing = rows.iter().filter(|row| matches!(row.verdict, BinVerdict::Differs | BinVerdict::Missing)).count();
+    match differing {
+        0 => Ok(()),
+        n => Err(Failure::Run(format!("{n} of {} figures differ", rows.len()))),
+    }
+}
+
+impl Comparison {
+    /// Reads both sides and compares them: `within` and `pauses_within` are the maximum differences that count as agreement, in percent.
+    ///
+    /// # Errors
+    /// Files that are unreadable or of another kind.
+    pub fn read(paths: &[PathBuf], within: f64, pauses_within: f64) -> Result<Comparison, Failure> {
+        Ok(compare(sides(paths)?, within, pauses_within))
+    }
+
+    /// Comparison as of `weir compare ns3 --json`.
+    pub fn json(&self) -> Value {
+        as_json(&self.rows, &self.theirs, &self.ours, &self.notes)
+    }
+}
+
+fn compare(sides: ComparedRuns, within: f64, pauses_within: f64) -> Comparison {
+    let ComparedRuns { theirs, their_pauses, ours } = sides;
     let standalone = Standalone::from_runs(&theirs);
     let mut by_own = 0;
     let mut slowdowns = |sides: &[ComparedRun]| -> Vec<Slowdowns> {
@@ -79,13 +124,13 @@ pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
         let messages = [bins::count(bin, &runs[0]), bins::count(bin, &runs[1])];
         for (n, measure) in MEASURES.into_iter().enumerate() {
             let sides = of_sides.map(|side| side.map(|measures| measures[n]));
-            rows.push(row(bin.name, messages, measure, sides, arguments.within));
+            rows.push(row(bin.name, messages, measure, sides, within));
         }
     }
     let our_pauses: Option<Vec<u64>> = ours.iter().map(|side| side.pauses).collect();
     if let (Some(our_pauses), false) = (&our_pauses, their_pauses.is_empty()) {
         let sides = [&their_pauses, our_pauses].map(|pauses| Some(spread(pauses.iter().map(|n| *n as f64))));
-        rows.push(row("", [0, 0], "PAUSEs", sides, arguments.pauses_within));
+        rows.push(row("", [0, 0], "PAUSEs", sides, pauses_within));
     }
     let mut notes = Vec::new();
     if by_own > 0 {
@@ -108,23 +153,7 @@ pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     if theirs.len() == 1 || ours.len() == 1 {
         notes.push("one run on a side has no spread: name several seeds of each".to_owned());
     }
-    if let Some(path) = &arguments.plot {
-        plot(&rows, path)?;
-    }
-    match arguments.json {
-        true => print!("{}", json_text(&as_json(&rows, &theirs, &ours, &notes))),
-        false => {
-            println!("{} of the simulator, {} of Weir\n", runs_of(theirs.len()), runs_of(ours.len()));
-            print!("{}", table(&rows));
-            notes.iter().for_each(|note| println!("\n{note}"));
-            arguments.plot.iter().for_each(|path| println!("\nfigure: {}", path.display()));
-        }
-    }
-    let differing = rows.iter().filter(|row| matches!(row.verdict, BinVerdict::Differs | BinVerdict::Missing)).count();
-    match differing {
-        0 => Ok(()),
-        n => Err(Failure::Run(format!("{n} of {} figures differ", rows.len()))),
-    }
+    Comparison { theirs, ours, rows, notes }
 }
 
 fn runs_of(n: usize) -> String {

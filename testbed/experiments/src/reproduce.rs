@@ -50,7 +50,7 @@ use crate::files::json_text;
 use crate::real_frames;
 use crate::slurm::{self, Job, JobArray};
 use crate::sweep::{self, ColumnSelection, OutputMode, Shard, SweepFile, SweepPlan};
-use crate::sweep::{PointOutcome, PointRecord};
+use crate::sweep::{PointOutcome, PointRecord, PointRunner};
 use crate::table::key_path::KeyPath;
 
 /// Arguments of `weir reproduce`.
@@ -127,6 +127,61 @@ fn percent(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "write a share of a run's time, 0 to 100 percent: --lateness 2".to_owned())
 }
 
+/// Reproduction for another program, in virtual time.
+#[derive(Clone, Debug, Default)]
+pub struct FigureRequest {
+    /// Name of the experiment, or its folder.
+    pub id: String,
+    /// Whether to run the reduced form.
+    pub quick: bool,
+    /// Overrides of the scenario, `PATH=VALUE`.
+    pub set: Vec<String>,
+    /// Number of seeds for each point, in place of its own.
+    pub seeds: Option<u32>,
+    /// Folders of papers; if empty, those of the command.
+    pub papers: Vec<PathBuf>,
+}
+
+impl FigureRequest {
+    /// Runs the unfinished points into a directory, as `weir reproduce` does, and returns the outcome as JSON.
+    ///
+    /// # Errors
+    /// An unknown experiment, several of a name, invalid overrides, or an interruption.
+    pub fn run(&self, directory: &Path, runner: &PointRunner) -> Result<String, Failure> {
+        let arguments = ReproduceArguments {
+            ids: vec![self.id.clone()],
+            list: false,
+            quick: self.quick,
+            dry_run: false,
+            backend: Backend::Sim,
+            output: None,
+            jobs: None,
+            set: self.set.clone(),
+            seeds: self.seeds,
+            lateness: None,
+            mutations: false,
+            farm: None,
+            shard: None,
+            slurm: false,
+            tasks: 1,
+            sbatch: Vec::new(),
+            papers: self.papers.clone(),
+            store: false,
+            all: false,
+            json: true,
+        };
+        let choice = ExperimentSelection { ids: &arguments.ids, papers: &arguments.papers };
+        let chosen = choice.experiments(|experiment| experiment.paper.backends.contains(&Backend::Sim))?;
+        let [experiment] = &chosen[..] else {
+            let ids: Vec<&str> = chosen.iter().map(|experiment| experiment.id.as_str()).collect();
+            return Err(Failure::Argument(format!("\"{}\": name one of: {}", self.id, ids.join(", "))));
+        };
+        let plan = plan(experiment, &arguments, &overrides(&arguments.set)?, runner.jobs)?;
+        let version = sweep::build_version(&runner.code)?;
+        Ok(json_text(&run(experiment, &plan, &arguments, directory, &version, runner)?.0))
+    }
+}
+
 /// Executes `weir reproduce`. A claim that does not hold is a result, not a failure; an experiment that is not judged
 /// is a failure.
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
@@ -192,14 +247,15 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let (mut outcomes, mut mutation_results, version) = (Vec::new(), Vec::new(), sweep::build_version()?);
+    let runner = PointRunner::of_command(jobs)?;
+    let (mut outcomes, mut mutation_results, version) = (Vec::new(), Vec::new(), sweep::build_version(&runner.code)?);
     for (experiment, plan) in planned {
         let directory = output.join(&experiment.id);
         if let Some(shard) = arguments.shard {
-            work_off(experiment, &plan, &directory, &version, Some(shard), jobs, OutputMode { json: false })?;
+            work_off(experiment, &plan, &directory, &version, Some(shard), &runner, OutputMode { json: false })?;
             continue;
         }
-        match run(experiment, &plan, arguments, &directory, &version, jobs) {
+        match run(experiment, &plan, arguments, &directory, &version, &runner) {
             Ok((outcome, of_mutations)) => {
                 outcomes.push(outcome);
                 mutation_results.push((experiment.id.clone(), of_mutations));
@@ -283,20 +339,20 @@ fn run(
     arguments: &ReproduceArguments,
     directory: &Path,
     version: &str,
-    jobs: usize,
+    runner: &PointRunner,
 ) -> Result<(ExperimentOutcome, Vec<mutation_test::MutationResult>), Failure> {
     if !arguments.json {
         outcome::head(experiment);
     }
     let (started, began) = (Instant::now(), SystemTime::now());
     // Real frames need the whole machine.
-    let jobs = if arguments.backend.is_real() { 1 } else { jobs };
+    let runner = &PointRunner { jobs: if arguments.backend.is_real() { 1 } else { runner.jobs }, ..runner.clone() };
     fs::create_dir_all(directory).map_err(|error| Failure::Argument(format!("{}: {error}", directory.display())))?;
     let mode = OutputMode { json: arguments.json };
     let records = match arguments.farm {
-        Some(_) => work_off(experiment, plan, directory, version, None, jobs, mode)?,
+        Some(_) => work_off(experiment, plan, directory, version, None, runner, mode)?,
         None => {
-            let records = sweep::run_plan(plan, &directory.join("sweep"), version.to_owned(), jobs, mode)?;
+            let records = sweep::run_plan(plan, &directory.join("sweep"), version.to_owned(), runner, mode)?;
             uninterrupted(experiment, records, plan.points.len())?
         }
     };
@@ -356,7 +412,7 @@ fn run(
         }
     }
     let mutation_test =
-        mutation_test::MutationTest { experiment, quick: arguments.quick, directory, version, jobs, mode };
+        mutation_test::MutationTest { experiment, quick: arguments.quick, directory, version, runner, mode };
     let mutation_results = if arguments.mutations { mutation_test.run(&records)? } else { Vec::new() };
     if arguments.store {
         let result =
@@ -376,10 +432,10 @@ fn work_off(
     directory: &Path,
     version: &str,
     shard: Option<Shard>,
-    jobs: usize,
+    runner: &PointRunner,
     mode: OutputMode,
 ) -> Result<Vec<PointRecord>, Failure> {
-    let (records, all) = sweep::run_unfinished(plan, directory, version.to_owned(), shard, jobs, mode)?;
+    let (records, all) = sweep::run_unfinished(plan, directory, version.to_owned(), shard, runner, mode)?;
     uninterrupted(experiment, records, all)
 }
 

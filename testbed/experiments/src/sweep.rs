@@ -19,6 +19,7 @@ mod point;
 mod point_file;
 mod policies;
 mod results;
+mod runner;
 mod stop;
 mod values;
 mod workers;
@@ -31,7 +32,6 @@ use std::sync::{Mutex, PoisonError};
 use indicatif::ProgressBar;
 
 use self::directory::{Manifest, Origin, SweepDir};
-use self::stop::Stop;
 use crate::Failure;
 use crate::experiment::{VERSION, cores};
 use crate::files::{json_text, with_path};
@@ -47,6 +47,8 @@ pub(crate) use self::file::{Axis, Parameter, SweepFile, load, parse};
 pub(crate) use self::plan::SweepPlan;
 pub(crate) use self::point_file::Point;
 pub(crate) use self::results::PointRecord;
+pub use self::runner::{PointProgress, PointRunner};
+pub use self::stop::Stop;
 
 /// Arguments of `weir sweep`, or one of its commands.
 #[derive(clap::Args)]
@@ -114,18 +116,7 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
 fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.file.as_deref().expect("required");
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
-    let kind = switches::FileKind::detect(path);
-    if kind.is_scenario {
-        let name = path.display();
-        return Err(Failure::Argument(format!(
-            "{name} is a scenario and not a sweep: weir testbed run {name}; a sweep is a file of its own, with scenario = \"{name}\""
-        )));
-    }
-    if kind.is_switch {
-        let name = path.display();
-        return Err(Failure::Argument(format!("{name} is a switch and not a sweep: weir run {name}")));
-    }
-    let file = file::load(path)?;
+    let file = load_sweep(path)?;
     let plan = SweepPlan::new(&file, jobs)?;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.name));
     let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, VERSION.to_owned()) };
@@ -141,12 +132,73 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let (records, all) = run_points(&plan, &output, &manifest, jobs, mode)?;
+    let (records, all) = run_points(&plan, &output, &manifest, &PointRunner::of_command(jobs)?, mode)?;
     if manifest.shard.is_none() && records.len() == all {
         draw(&file.figures, &output, mode)?;
     }
     conclude(&output, &records, all, mode)
 }
+
+/// Reads a sweep's file; another kind of file is refused by name.
+fn load_sweep(path: &Path) -> Result<SweepFile, Failure> {
+    let kind = switches::FileKind::detect(path);
+    if kind.is_scenario {
+        let name = path.display();
+        return Err(Failure::Argument(format!(
+            "{name} is a scenario and not a sweep: weir testbed run {name}; a sweep is a file of its own, with scenario = \"{name}\""
+        )));
+    }
+    if kind.is_switch {
+        let name = path.display();
+        return Err(Failure::Argument(format!("{name} is a switch and not a sweep: weir run {name}")));
+    }
+    Ok(file::load(path)?)
+}
+
+/// Sweep of another program.
+#[derive(Clone, Copy, Debug)]
+pub enum SweepSource<'s> {
+    /// File of a sweep.
+    File(&'s Path),
+    /// Tables of a sweep, with paths relative to the working directory.
+    Tables {
+        /// Table of the sweep's file; `scenario` is optional where `scenario` below gives its table.
+        sweep: &'s toml::Table,
+        /// Table of the scenario.
+        scenario: Option<&'s toml::Table>,
+    },
+}
+
+/// Runs the unfinished points of another program's sweep and writes its tables, as `weir sweep` does. Returns the number of points that
+/// are left by a stop.
+///
+/// # Errors
+/// Invalid input, with the place and the fix; a directory of other results; a file that can't be written.
+pub fn run_sweep(source: SweepSource<'_>, output: &Path, runner: &PointRunner) -> Result<usize, Failure> {
+    let file = match source {
+        SweepSource::File(path) => load_sweep(path)?,
+        SweepSource::Tables { sweep, scenario } => {
+            let mut sweep = sweep.clone();
+            if scenario.is_some() {
+                sweep.insert("scenario".to_owned(), SCENARIO_TABLE.into());
+            }
+            let file = parse(Path::new(SWEEP_TABLE), &base::text_of(&sweep))?;
+            SweepFile { scenario_text: scenario.map(base::text_of), ..file }
+        }
+    };
+    let plan = SweepPlan::new(&file, runner.jobs)?;
+    let mode = OutputMode { json: true };
+    let (records, all) = run_points(&plan, output, &manifest(&plan, VERSION.to_owned()), runner, mode)?;
+    let left = all - records.len();
+    if left == 0 {
+        draw(&file.figures, output, mode)?;
+    }
+    Ok(left)
+}
+
+/// Names of tables that no file has, as of files.
+const SWEEP_TABLE: &str = "sweep";
+const SCENARIO_TABLE: &str = "scenario";
 
 /// Submits a sweep to Slurm: the shards, and the job that merges their results.
 fn submit(arguments: &RunArguments, file: &Path, output: &Path, manifest: &Manifest) -> Result<(), Failure> {
@@ -213,7 +265,7 @@ pub(crate) fn run_plan(
     plan: &SweepPlan,
     output: &Path,
     version: String,
-    jobs: usize,
+    runner: &PointRunner,
     mode: OutputMode,
 ) -> Result<Vec<PointRecord>, Failure> {
     let manifest = manifest(plan, version);
@@ -222,7 +274,7 @@ pub(crate) fn run_plan(
         mode.print(&format!("Other runs stood in {}: they are removed.", output.display()));
         fs::remove_dir_all(output)?;
     }
-    Ok(run_points(plan, output, &manifest, jobs, mode)?.0)
+    Ok(run_points(plan, output, &manifest, runner, mode)?.0)
 }
 
 /// Runs the unfinished points of a plan, or of a shard, and removes nothing: a directory with other runs is refused.
@@ -233,7 +285,7 @@ pub(crate) fn run_unfinished(
     output: &Path,
     version: String,
     shard: Option<Shard>,
-    jobs: usize,
+    runner: &PointRunner,
     mode: OutputMode,
 ) -> Result<(Vec<PointRecord>, usize), Failure> {
     let shards = output.join("shards");
@@ -245,7 +297,7 @@ pub(crate) fn run_unfinished(
     if shard.is_none() {
         merge::take_over(&shards, &directory, &manifest)?;
     }
-    run_points(plan, &directory, &manifest, jobs, mode)
+    run_points(plan, &directory, &manifest, runner, mode)
 }
 
 fn manifest(plan: &SweepPlan, version: String) -> Manifest {
@@ -266,12 +318,11 @@ fn run_points(
     plan: &SweepPlan,
     output: &Path,
     manifest: &Manifest,
-    jobs: usize,
+    runner: &PointRunner,
     mode: OutputMode,
 ) -> Result<(Vec<PointRecord>, usize), Failure> {
     let to = SweepDir::open(output, manifest)?;
     to.clear_unfinished()?;
-    let program = std::env::current_exe()?;
     let mine: Vec<&Point> =
         plan.points.iter().filter(|point| manifest.shard.is_none_or(|shard| shard.has(point.number))).collect();
     let ResumeState { records, pending, late } = resume_state(plan, &to, &mine)?;
@@ -281,8 +332,14 @@ fn run_points(
     if late > 0 {
         mode.print(&format!("{} of them lost too much of their time to the machine, and run anew.", count(late)));
     }
-    let stop = Stop::by_signals()?;
-    let bar = progress_bar(&plan.name, mine.len(), &records);
+    let bar = match &runner.progress {
+        Some(_) => ProgressBar::hidden(),
+        None => {
+            runner.stop.on_signals()?;
+            progress_bar(&plan.name, mine.len(), &records)
+        }
+    };
+    runner.report(records.len(), mine.len(), None);
     let records = Mutex::new((records, Ok(())));
     let on_finished = |finished: FinishedPoint| {
         let number = finished.point.number;
@@ -294,8 +351,9 @@ fn run_points(
         }
         bar.set_message(failed_so_far(&records.0));
         bar.inc(1);
+        runner.report(records.0.len(), mine.len(), Some(number));
     };
-    let ran = workers::run(&program, jobs, plan, &pending, &to, &stop, &on_finished);
+    let ran = workers::run(runner, plan, &pending, &to, &on_finished);
     bar.finish_and_clear();
     let (records, read) = records.into_inner().unwrap_or_else(PoisonError::into_inner);
     ran.and(read)?;

@@ -1,13 +1,17 @@
-//! Build ID of the running program.
+//! Build ID of a program or library.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
+use std::path::Path;
 
-/// Returns the build ID that the linker stored in this program, a hash of its content; `None` if it stored none.
-pub fn own_build_id() -> Option<String> {
+/// Returns the build ID that the linker stored in a file, a hash of its content; `None` if it stored none.
+///
+/// # Errors
+/// An unreadable file.
+pub fn build_id_of(code: &Path) -> io::Result<Option<String>> {
     let mut start = Vec::new();
-    File::open("/proc/self/exe").ok()?.take(BUILD_ID_WITHIN).read_to_end(&mut start).ok()?;
-    build_id(&start)
+    File::open(code)?.take(BUILD_ID_WITHIN).read_to_end(&mut start)?;
+    Ok(build_id(&start))
 }
 
 /// Prefix of the file that contains the notes, in bytes; they follow the ELF headers.
@@ -30,6 +34,7 @@ mod tests {
         assert_eq!(build_id(&note).as_deref(), Some("ababababababababab01"));
         assert_eq!((build_id(&note[..24]), build_id(b"\x7fELF")), (None, None));
         // The linker of the development environment stores a build ID.
-        assert_eq!(own_build_id().map(|id| id.len()), Some(20));
+        let own = build_id_of(Path::new("/proc/self/exe")).unwrap();
+        assert_eq!(own.map(|id| id.len()), Some(20));
     }
 }

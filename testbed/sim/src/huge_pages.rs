@@ -18,20 +18,26 @@ const TUNABLE: &str = "glibc.malloc.hugetlb";
 
 /// Re-executes this program with the same arguments and huge pages enabled. Call first in `main`.
 ///
-/// Returns without effect if that has been done, if the system's setting is not `madvise`, if the environment has
-/// `WEIR_HUGE_PAGES` or a tunable for huge pages, or if the program can't be executed.
+/// Returns without effect if [`huge_page_environment`] has none, or if the program can't be executed.
 pub fn restart_with_huge_pages() {
-    let Ok(modes) = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled") else { return };
-    if !cfg!(target_env = "gnu") || env::var_os(SWITCH).is_some() || !modes.contains("[madvise]") {
-        return;
-    }
-    let (Some(tunables), Ok(own)) = (with_huge_pages(env::var_os(TUNABLES).as_deref()), env::current_exe()) else {
-        return;
-    };
+    let (Some(variables), Ok(own)) = (huge_page_environment(), env::current_exe()) else { return };
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_else(|| own.clone().into());
-    // The variable prevents a loop: a program with capabilities of its own starts without the tunables.
-    let _ = Command::new(own).arg0(name).args(arguments).env(SWITCH, "asked").env(TUNABLES, tunables).exec();
+    let _ = Command::new(own).arg0(name).args(arguments).envs(variables).exec();
+}
+
+/// Returns the environment variables that enable huge pages in a program.
+///
+/// `None` if this program was started with them, if the system's setting is not `madvise`, or if the environment has
+/// `WEIR_HUGE_PAGES` or a tunable for huge pages.
+pub fn huge_page_environment() -> Option<[(&'static str, OsString); 2]> {
+    let modes = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
+    if !cfg!(target_env = "gnu") || env::var_os(SWITCH).is_some() || !modes.contains("[madvise]") {
+        return None;
+    }
+    let tunables = with_huge_pages(env::var_os(TUNABLES).as_deref())?;
+    // The first prevents a loop: a program with capabilities of its own starts without the tunables.
+    Some([(SWITCH, "asked".into()), (TUNABLES, tunables)])
 }
 
 /// Returns the tunables with huge pages added; `None` if they already contain that tunable.

@@ -116,11 +116,11 @@ use wire::{LostFrames, Wire};
 use worker_pool::WorkerPool;
 
 pub use backend::{SimBackend, SimRunError};
-pub use build_id::own_build_id;
+pub use build_id::build_id_of;
 pub use connections::{CompletedMessage, MessageSource};
 pub use cost_estimate::{CostEstimate, format_memory, free_memory};
 pub use critical_path::PathStep;
-pub use huge_pages::restart_with_huge_pages;
+pub use huge_pages::{huge_page_environment, restart_with_huge_pages};
 pub use thread_tuner::Threads;
 pub use weir_results::record::Progress;
 

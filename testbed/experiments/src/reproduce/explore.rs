@@ -32,7 +32,7 @@ use crate::Failure;
 use crate::experiment::{VERSION, cores};
 use crate::files::{json_text, quoted, read_json, slug, with_path, write_json};
 use crate::slurm::{self, Job, JobArray};
-use crate::sweep::{OutputMode, Shard, build_version};
+use crate::sweep::{OutputMode, PointRunner, Shard, build_version};
 use crate::table::typed::{Cell, TypedTable};
 
 pub(super) use self::text::{extent, nearest};
@@ -114,8 +114,8 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
         return Ok(());
     }
     let chosen = chosen(&choice)?;
-    let (version, mode) = (build_version()?, OutputMode { json: true });
-    let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
+    let points = PointRunner::of_command(arguments.jobs.map_or_else(cores, |jobs| jobs as usize))?;
+    let (version, mode) = (build_version(&points.code)?, OutputMode { json: true });
     let mut maps = Vec::new();
     chosen.iter().try_for_each(check_axes)?;
     for experiment in &chosen {
@@ -131,7 +131,7 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
             seeds: arguments.seeds,
             directory: &directory,
             version: &version,
-            jobs,
+            points: &points,
             mode,
         };
         let exploration = Exploration { runner, pins: &pins, arguments, began: SystemTime::now() };

@@ -14,7 +14,7 @@ use super::verdict::{self, Judgement};
 use crate::Failure;
 use crate::experiment::Backend;
 use crate::files::{with_path, write_json};
-use crate::sweep::{self, ColumnSelection, OutputMode, Point, PointRecord, SweepFile, SweepPlan};
+use crate::sweep::{self, ColumnSelection, OutputMode, Point, PointRecord, PointRunner, SweepFile, SweepPlan};
 
 /// Result of a mutation: an element of `mutations.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub(super) struct MutationTest<'a> {
     pub quick: bool,
     pub directory: &'a Path,
     pub version: &'a str,
-    pub jobs: usize,
+    pub runner: &'a PointRunner,
     pub mode: OutputMode,
 }
 
@@ -77,7 +77,7 @@ impl MutationTest<'_> {
             overrides: mutation.overrides(),
             ..self.experiment.sweep(self.quick, Backend::Sim)?
         };
-        let mut plan = SweepPlan::new(&file, self.jobs).map_err(|failure| self.blamed(n, failure))?;
+        let mut plan = SweepPlan::new(&file, self.runner.jobs).map_err(|failure| self.blamed(n, failure))?;
         plan.retain(|point| is_kept(point) && mutation.affects(&point.run_name));
         if plan.points.is_empty() {
             let message = format!("these runs have no point of \"{}\" that the mutation affects", mutation.fails);
@@ -87,7 +87,7 @@ impl MutationTest<'_> {
         let directory = self.directory.join(format!("mutation-{}", n + 1));
         fs::create_dir_all(&directory).map_err(with_path(&directory))?;
         let quiet = OutputMode { json: true };
-        let mutated_records = sweep::run_plan(&plan, &directory, self.version.to_owned(), self.jobs, quiet)?;
+        let mutated_records = sweep::run_plan(&plan, &directory, self.version.to_owned(), self.runner, quiet)?;
         if mutated_records.len() < plan.points.len() {
             let message = format!("{}: interrupted; repeat the command to go on", self.experiment.id);
             return Err(Failure::Run(message));

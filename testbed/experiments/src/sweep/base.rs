@@ -1,7 +1,7 @@
 //! Scenario that a sweep varies, with functions that set values.
 
+use std::fmt::Display;
 use std::fs;
-use std::path::Path;
 
 use toml::{Table, Value};
 use weir_config::ConfigErrors;
@@ -22,11 +22,14 @@ pub(super) struct BaseScenario {
 
 impl BaseScenario {
     /// Reads the scenario, which must be valid by itself.
-    pub(super) fn load(path: &Path) -> Result<BaseScenario, Failure> {
-        let runs = scenario_file::load(path)?;
-        let text =
-            fs::read_to_string(path).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))?;
-        let table = text.parse().map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))?;
+    pub(super) fn load(file: &SweepFile) -> Result<BaseScenario, Failure> {
+        let path = &file.scenario;
+        let failed = |error: &dyn Display| Failure::Argument(format!("{}: {error}", path.display()));
+        let (runs, text) = match &file.scenario_text {
+            Some(text) => (scenario_file::parse(path, text)?, text.clone()),
+            None => (scenario_file::load(path)?, fs::read_to_string(path).map_err(|error| failed(&error))?),
+        };
+        let table = text.parse().map_err(|error| failed(&error))?;
         Ok(BaseScenario { table, runs, drawn: MessageCache::default() })
     }
 

@@ -224,11 +224,11 @@ impl SweepDir {
     }
 }
 
-/// Version with the build id: runs of another build are not resumed.
-pub(crate) fn build_version() -> Result<String, Failure> {
-    let build = match weir_sim::own_build_id() {
+/// Version with the build id of the code in a file: runs of another build are not resumed.
+pub(crate) fn build_version(code: &Path) -> Result<String, Failure> {
+    let build = match weir_sim::build_id_of(code)? {
         Some(id) => id,
-        None => Hash::digest(&fs::read(std::env::current_exe()?)?).text(),
+        None => Hash::digest(&fs::read(code)?).text(),
     };
     Ok(format!("{} ({build})", env!("CARGO_PKG_VERSION")))
 }

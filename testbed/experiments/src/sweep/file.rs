@@ -31,6 +31,8 @@ pub(crate) struct SweepFile {
     pub figures: Vec<FigureSpec>,
     /// Overrides of the scenario at every point, applied after its parameters.
     pub overrides: Vec<(KeyPath, Value)>,
+    /// Text of a scenario that no file has.
+    pub scenario_text: Option<String>,
     pub backend: Backend,
     /// Text of the file, for later errors.
     pub source: Source,
@@ -179,6 +181,7 @@ fn read(root: &Table<'_>, path: &Path, text: &str) -> Option<SweepFile> {
         columns: columns?,
         figures,
         overrides: Vec::new(),
+        scenario_text: None,
         backend: Backend::Sim,
         source: Source::default(),
     })

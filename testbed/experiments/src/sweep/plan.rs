@@ -52,12 +52,12 @@ pub(crate) struct SweepPlan {
 impl SweepPlan {
     /// Plans all points of a sweep's file and checks them, `jobs` scenarios at a time.
     pub(crate) fn new(file: &SweepFile, jobs: usize) -> Result<SweepPlan, Failure> {
-        if !file.scenario.is_file() {
+        if file.scenario_text.is_none() && !file.scenario.is_file() {
             let message = format!("there is no file {}", file.scenario.display());
             let help = "write scenario = \"ring.toml\", as seen from this file's folder";
             return Err(file.source.error_at("scenario", message, help).into());
         }
-        let base = BaseScenario::load(&file.scenario)?;
+        let base = BaseScenario::load(file)?;
         let chosen = chosen(file, &base.runs)?;
         for parameter in file.axes.iter().flat_map(|axis| &axis.parameters) {
             refuse_hidden(file, parameter, &base, &chosen)?;

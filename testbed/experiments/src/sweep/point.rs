@@ -1,7 +1,8 @@
 //! Point of a sweep in its own process: a panic or lack of memory ends only that point.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,14 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_config::ConfigErrors;
+use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, read_summary};
 use weir_scenario::file::{self as scenario_file, ScenarioRun};
-use weir_sim::{SimBackend, Threads};
+use weir_sim::{SimBackend, Threads, huge_page_environment};
 
 use super::directory::{FinishedPoint, PointOutcome, SweepDir};
 use super::plan::SweepPlan;
 use super::point_file::Point;
-use super::stop::Stop;
+use super::runner::PointRunner;
 use crate::Failure;
 use crate::experiment::{self, Backend};
 use crate::real_frames;
@@ -83,7 +85,12 @@ const HOSTS_END_WITHIN: Duration = Duration::from_secs(15);
 
 fn in_virtual_time(run: &ScenarioRun, directory: RunDir, threads: Threads) -> Result<(), Failure> {
     let backend = SimBackend { expects: run.expects, threads, ..SimBackend::default() };
-    let ran = backend.run(&run.scenario, directory, &mut |_| {}, &AtomicBool::new(false));
+    let end = run.scenario.end.as_nanos().max(1);
+    // For the parent, whose end is this process's.
+    let mut observe = |progress: &Progress| {
+        let _ = writeln!(io::stdout(), "{}", 1_000 * progress.now.as_nanos().min(end) / end);
+    };
+    let ran = backend.run(&run.scenario, directory, &mut observe, &AtomicBool::new(false));
     ran.map(drop).map_err(|error| Failure::Run(error.to_string()))
 }
 
@@ -108,18 +115,17 @@ fn with_real_hosts(file: &Path, run: ScenarioRun, directory: RunDir, stop: &Atom
     backend.run_with_hosts(&scenarios[0], directory, Some(&mut hosts), &mut |_| {}, stop).map(drop)
 }
 
-/// Runs a point in a process of `program` on `cores` cores, and stores its outcome. `None` if stopped.
+/// Runs a point in a process on `cores` cores, and stores its outcome. `None` if stopped.
 pub(super) fn finish(
-    program: &Path,
+    runner: &PointRunner,
     cores: usize,
     plan: &SweepPlan,
     point: &Point,
     to: &SweepDir,
-    stop: &Stop,
 ) -> io::Result<Option<FinishedPoint>> {
     let started = Instant::now();
-    let status = start(program, cores, plan, point, to).and_then(|child| wait(child, point, stop));
-    if stop.is_asked() || status.is_err() {
+    let status = start(&runner.program, cores, plan, point, to).and_then(|child| wait(child, point, runner));
+    if runner.stop.is_asked() || status.is_err() {
         to.abandon(point);
         return status.map(|_| None);
     }
@@ -129,28 +135,36 @@ pub(super) fn finish(
     Ok(Some(finished))
 }
 
-fn start(program: &Path, cores: usize, plan: &SweepPlan, point: &Point, to: &SweepDir) -> io::Result<Child> {
+fn start(program: &[OsString], cores: usize, plan: &SweepPlan, point: &Point, to: &SweepDir) -> io::Result<Child> {
     let [part, text, log] = to.unfinished_paths(point);
     fs::write(&text, plan.text(point))?;
+    let (program, first) = program.split_first().expect("a program");
     let mut command = Command::new(program);
+    // The allocator of a program that asked for huge pages itself has the variables already.
+    command.args(first).envs(huge_page_environment().into_iter().flatten());
     command.args(["sweep", "point", "--scenario"]).arg(&plan.scenario).arg("--text").arg(text);
     command.arg("--run").arg(point.run.to_string()).arg("--output").arg(part);
     command.arg("--backend").arg(plan.backend.name()).arg("--threads").arg(cores.to_string());
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(File::create(log)?);
+    let output = if plan.backend.is_real() { Stdio::null() } else { Stdio::piped() };
+    command.stdin(Stdio::piped()).stdout(output).stderr(File::create(log)?);
     // The terminal's Ctrl-C is for the sweep, which then stops its points.
     command.process_group(0);
-    let failed =
-        |error: io::Error| io::Error::new(error.kind(), format!("{} can't be started: {error}", program.display()));
+    let failed = |error: io::Error| {
+        io::Error::new(error.kind(), format!("{} can't be started: {error}", Path::new(program).display()))
+    };
     command.spawn().map_err(failed)
 }
 
-fn wait(mut child: Child, point: &Point, stop: &Stop) -> io::Result<ExitStatus> {
+fn wait(mut child: Child, point: &Point, runner: &PointRunner) -> io::Result<ExitStatus> {
     // `Child::wait` would close standard input, and so end the process.
     if let Some(line) = child.stdin.take() {
-        stop.hold(point.number, line);
+        runner.stop.hold(point.number, line);
+    }
+    for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
+        line.parse().iter().for_each(|permille| runner.report_point(point.number, *permille));
     }
     let status = child.wait();
-    stop.release(point.number);
+    runner.stop.release(point.number);
     status
 }
 

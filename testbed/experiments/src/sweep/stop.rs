@@ -7,26 +7,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Failure;
 
-/// Stop request for all workers and their processes.
+/// Stop request for all points of a sweep and their processes.
 #[derive(Debug, Default)]
-pub(super) struct Stop {
+pub struct Stop {
     asked: AtomicBool,
     /// Standard input of each process, by its point: closing it ends the process.
     lines: Mutex<BTreeMap<usize, ChildStdin>>,
 }
 
 impl Stop {
-    /// Creates a stop request that SIGINT and SIGTERM set from now on.
-    pub(super) fn by_signals() -> Result<Arc<Stop>, Failure> {
-        let stop = Arc::new(Stop::default());
+    /// Has SIGINT and SIGTERM request the stop from now on.
+    pub(super) fn on_signals(self: &Arc<Stop>) -> Result<(), Failure> {
         let mut signals =
             signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
-        let asked = stop.clone();
-        std::thread::spawn(move || signals.forever().for_each(|_| asked.ask()));
-        Ok(stop)
+        let stop = self.clone();
+        std::thread::spawn(move || signals.forever().for_each(|_| stop.ask()));
+        Ok(())
     }
 
-    pub(super) fn ask(&self) {
+    /// Requests the stop, and ends all processes of points.
+    pub fn ask(&self) {
         self.asked.store(true, Ordering::SeqCst);
         self.lines().clear();
     }

@@ -1,6 +1,5 @@
 //! Worker threads that run as many points in parallel as there are cores.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -8,37 +7,37 @@ use super::directory::{FinishedPoint, SweepDir};
 use super::plan::SweepPlan;
 use super::point;
 use super::point_file::Point;
-use super::stop::Stop;
+use super::runner::PointRunner;
 use crate::Failure;
 
-/// Runs points by `program` on `jobs` cores: one point per core, or several cores per point with fewer points than
-/// cores. Calls `on_finished` for each finished point, on any thread. Returns early if stopped.
+/// Runs points: one point per core, or several cores per point with fewer points than cores. Calls `on_finished` for
+/// each finished point, on any thread. Returns early if stopped.
 ///
 /// # Errors
 /// The first error outside a point, such as a full disk; nothing more is started then.
 pub(super) fn run(
-    program: &Path,
-    jobs: usize,
+    runner: &PointRunner,
     plan: &SweepPlan,
     points: &[&Point],
     to: &SweepDir,
-    stop: &Stop,
     on_finished: &(dyn Fn(FinishedPoint) + Sync),
 ) -> Result<(), Failure> {
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Failure>> = Mutex::default();
     std::thread::scope(|scope| {
-        for cores in shares(jobs, points.len()) {
+        for cores in shares(runner.jobs, points.len()) {
             let (next, failed) = (&next, &failed);
             scope.spawn(move || {
-                while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !stop.is_asked()) {
-                    match point::finish(program, cores, plan, point, to, stop) {
+                while let Some(point) =
+                    points.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !runner.stop.is_asked())
+                {
+                    match point::finish(runner, cores, plan, point, to) {
                         Ok(Some(finished)) => on_finished(finished),
                         Ok(None) => {}
                         Err(error) => {
                             let failure = Failure::Run(format!("point {}: {error}", point.number));
                             failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
-                            stop.ask();
+                            runner.stop.ask();
                         }
                     }
                 }
@@ -62,12 +61,14 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
+    use std::sync::Arc;
 
     use tempfile::TempDir;
 
     use super::super::directory::PointOutcome;
     use super::super::directory::tests::manifest;
     use super::super::plan::tests::plan;
+    use super::super::stop::Stop;
     use super::*;
 
     const SWEEP: &str = "runs = [\"DT\"]\nseeds = [1, 2]\n";
@@ -78,6 +79,11 @@ mod tests {
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
+    }
+
+    fn runner(program: PathBuf, jobs: usize) -> PointRunner {
+        let stop = Arc::new(Stop::default());
+        PointRunner { program: vec![program.clone().into()], code: program, jobs, stop, progress: None }
     }
 
     fn sweep_dir(directory: &TempDir, plan: &SweepPlan) -> SweepDir {
@@ -101,7 +107,7 @@ mod tests {
         let program = program(&directory, "echo out of luck >&2; kill -9 $$");
         let finished: Mutex<Vec<FinishedPoint>> = Mutex::default();
         let on_finished = |one: FinishedPoint| finished.lock().unwrap().push(one);
-        run(&program, 2, &plan, &points, &to, &Stop::default(), &on_finished).unwrap();
+        run(&runner(program, 2), &plan, &points, &to, &on_finished).unwrap();
         let finished = finished.into_inner().unwrap();
         assert_eq!(finished.len(), 2);
         for one in &finished {
@@ -119,13 +125,13 @@ mod tests {
         let points: Vec<&Point> = plan.points.iter().collect();
         // The program ends with its standard input.
         let program = program(&directory, "cat");
-        let stop = Stop::default();
+        let runner = runner(program, 1);
         std::thread::scope(|scope| {
-            let running = scope.spawn(|| run(&program, 1, &plan, &points, &to, &stop, &|_| panic!("finished")));
-            while stop.lines().is_empty() {
+            let running = scope.spawn(|| run(&runner, &plan, &points, &to, &|_| panic!("finished")));
+            while runner.stop.lines().is_empty() {
                 std::thread::yield_now();
             }
-            stop.ask();
+            runner.stop.ask();
             running.join().unwrap().unwrap();
         });
         assert_eq!(fs::read_dir(directory.path().join("out/runs")).unwrap().count(), 0);
@@ -137,7 +143,7 @@ mod tests {
         let plan = plan(&directory, SWEEP).unwrap();
         let to = sweep_dir(&directory, &plan);
         let points: Vec<&Point> = plan.points.iter().collect();
-        let failed = run(Path::new("/nonexistent"), 1, &plan, &points, &to, &Stop::default(), &|_| {});
+        let failed = run(&runner("/nonexistent".into(), 1), &plan, &points, &to, &|_| {});
         let Err(Failure::Run(message)) = failed else { panic!("it ran") };
         assert!(message.starts_with("point 1: /nonexistent can't be started: "), "{message}");
         assert_eq!(fs::read_dir(directory.path().join("out/runs")).unwrap().count(), 0);

@@ -12,7 +12,9 @@ use crate::reproduce::rows::ResultRows;
 use crate::reproduce::unspecified::UnspecifiedParameter;
 use crate::reproduce::verdict::{self, JudgedNumber, Judgement, Tally};
 use crate::reproduce::{check, measure};
-use crate::sweep::{self, Axis, ColumnSelection, OutputMode, Parameter, PointRecord, SweepFile, SweepPlan};
+use crate::sweep::{
+    self, Axis, ColumnSelection, OutputMode, Parameter, PointRecord, PointRunner, SweepFile, SweepPlan,
+};
 
 use super::design::Setting;
 
@@ -25,7 +27,7 @@ pub(super) struct Runner<'a> {
     /// Folder of the map, with a folder for each batch.
     pub directory: &'a Path,
     pub version: &'a str,
-    pub jobs: usize,
+    pub points: &'a PointRunner,
     pub mode: OutputMode,
 }
 
@@ -70,7 +72,7 @@ impl Runner<'_> {
         if !parameters.is_empty() {
             file.axes.insert(0, Axis { parameters });
         }
-        let plan = SweepPlan::new(&file, self.jobs)?;
+        let plan = SweepPlan::new(&file, self.points.jobs)?;
         if settings.len() == 1 {
             // With several settings, means would be over more than seeds.
             check::of_plan(self.experiment, &plan, false)?;
@@ -92,7 +94,7 @@ impl Runner<'_> {
         let directory = self.batch(batch);
         std::fs::create_dir_all(&directory)
             .map_err(|error| Failure::Argument(format!("{}: {error}", directory.display())))?;
-        let records = sweep::run_plan(&plan, &directory, self.version.to_owned(), self.jobs, self.mode)?;
+        let records = sweep::run_plan(&plan, &directory, self.version.to_owned(), self.points, self.mode)?;
         if records.len() < plan.points.len() {
             return Ok(None);
         }

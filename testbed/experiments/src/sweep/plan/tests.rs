@@ -175,7 +175,7 @@ fn messages_are_drawn_once_for_combinations_that_do_not_change_them() {
     let text = "[parameters]\nworkloads.incast.sizes = [\"10KB\", \"20KB\"]\nswitch.buffer.size = [\"4MB\", \"8MB\"]\n";
     plan(&directory, text).unwrap();
     let file = file::load(&directory.path().join("sweep.toml")).unwrap();
-    let base = BaseScenario::load(&file.scenario).unwrap();
+    let base = BaseScenario::load(&file).unwrap();
     let combinations = combinations(&file, 2).unwrap();
     let messages = |n: usize| {
         let table = table_of(&file, &base, &combinations[n]).ok().unwrap();
