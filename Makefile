@@ -30,12 +30,16 @@ NIC_MODEL := $(abspath $(TARGET))/emulated-nic/emulated-nic.so
 NIC_RULES := $(dir $(NIC_MODEL))rules
 NIC_MODEL_FLAGS := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wconversion -Werror -pthread
 PYTEST = $(PYTHON) -m pytest -c lab/pytest.ini lab/tests
+# Environment of the Python package's tools, and the package as its tests have it.
+PYTHON_TOOLS := $(abspath $(TARGET))/python-tools
+PYTHON_PACKAGE := $(abspath $(TARGET))/python
+WHEELS := $(abspath $(TARGET))/wheels
 # Network namespaces need root.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build pgo deb deb-test demo sim check test lint deny docs site unit papers papers-verdicts beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-check sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers bench-scaling clean
+.PHONY: help setup venv build pgo deb deb-test wheel wheel-test python-tools python-test python-test-of-that demo sim check test lint deny docs site unit papers papers-verdicts beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-check sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers bench-scaling clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +58,30 @@ deb: build ## A Debian package in target/debian: programs, unit, man pages, comp
 
 deb-test: deb ## The package installed, run by systemd, upgraded and purged in a Debian of its own (root; apt-get install mmdebstrap; no part of test)
 	@$(STEP) "the package under systemd" scripts/deb-test
+
+wheel: python-tools ## The Python package without DPDK as a wheel in target/wheels (docs/EXPERIMENTS.md)
+	@rm -rf $(WHEELS)
+	@$(STEP) "wheel" $(PYTHON_TOOLS)/bin/maturin build --release --manifest-path python/Cargo.toml --target-dir $(TARGET) --out $(WHEELS)
+
+wheel-test: wheel build ## The wheel installed in an empty environment, and its tests there
+	@rm -rf $(WHEELS)/environment && python3 -m venv $(WHEELS)/environment
+	@$(STEP) "wheel installed" $(WHEELS)/environment/bin/pip install --quiet --disable-pip-version-check $(WHEELS)/*.whl
+	@WEIR_BIN=$(WEIR) $(STEP) "tests of the wheel" $(WHEELS)/environment/bin/python -m unittest discover --start-directory python/tests
+	@$(STEP) "types of the wheel" $(PYTHON_TOOLS)/bin/mypy --config-file python/pyproject.toml \
+		--python-executable $(WHEELS)/environment/bin/python python/tests
+
+python-tools:
+	@$(STEP) "tools of the Python package" scripts/make-venv $(PYTHON_TOOLS) python/requirements.txt
+
+python-test: command-of-tests python-test-of-that ## The Python package beside the command, and its types
+
+python-test-of-that: python-tools
+	@$(STEP) "library of the Python package" $(CARGO) build --workspace --lib --tests
+	@rm -rf $(PYTHON_PACKAGE) && mkdir -p $(PYTHON_PACKAGE) && cp --recursive --dereference python/weir $(PYTHON_PACKAGE)
+	@cp $(TARGET)/debug/lib_weir.so $(PYTHON_PACKAGE)/weir/_weir.abi3.so
+	@WEIR_BIN=$(WEIR_OF_TESTS) PYTHONPATH=$(PYTHON_PACKAGE) $(STEP) "tests of the Python package" \
+		$(PYTHON_TOOLS)/bin/python -m unittest discover --start-directory python/tests
+	@$(STEP) "types of the Python package" $(PYTHON_TOOLS)/bin/mypy --config-file python/pyproject.toml python/weir python/tests
 
 demo: setup ## Set-up, a build without figures as PNG and PDF, Parquet and `weir top`, and an experiment with emulated hosts; needs no root and no NIC
 	@$(STEP) "build for the demo" $(CARGO) build --profile demo -p weir --no-default-features --features dpdk
@@ -78,7 +106,7 @@ test: setup lint beside by-the-clock ## Set-up, then every check and test
 # there, what uses one CPU runs beside what leaves one idle at its end.
 beside: venv command-of-tests
 	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-of-that" \
-		"$(MAKE) --no-print-directory beside-unit sim-check release-build beside-without-assertions"
+		"$(MAKE) --no-print-directory beside-unit sim-check python-test-of-that release-build beside-without-assertions"
 
 beside-unit:
 	@scripts/side-by-side "$(MAKE) --no-print-directory unit" "$(MAKE) --no-print-directory docs loom"
@@ -199,7 +227,7 @@ slurm-test: setup ## A sweep, a farm and a map as job arrays on a Slurm cluster 
 	@WEIR_SLURM=1 $(STEP) "a sweep, a farm and a map on Slurm" $(CARGO) test -p weir --test commands sweep_slurm::
 
 venv: setup ## .venv with the Python packages of the wire tests
-	@$(STEP) "Python packages of the wire tests" scripts/make-venv
+	@$(STEP) "Python packages of the wire tests" scripts/make-venv .venv lab/requirements.txt
 
 lab: build ## Namespaces as hosts, joined by the switch: ping and iperf3 (root)
 	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 2
