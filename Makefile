@@ -61,7 +61,7 @@ deb-test: deb ## The package installed, run by systemd, upgraded and purged in a
 
 wheel: python-tools ## The Python package without DPDK as a wheel in target/wheels (docs/EXPERIMENTS.md)
 	@rm -rf $(WHEELS)
-	@$(STEP) "wheel" $(PYTHON_TOOLS)/bin/maturin build --release --manifest-path python/Cargo.toml --target-dir $(TARGET) --out $(WHEELS)
+	@$(STEP) "wheel" $(PYTHON_TOOLS)/bin/maturin build --release --manifest-path python/Cargo.toml --target-dir $(abspath $(TARGET)) --out $(WHEELS)
 
 wheel-test: wheel build ## The wheel installed in an empty environment, and its tests there
 	@rm -rf $(WHEELS)/environment && python3 -m venv $(WHEELS)/environment

@@ -85,6 +85,9 @@ class Files(InFolder):
         self.assertEqual([name for name in theirs if of_dict[name] != theirs[name] and not name.endswith(".toml")], [])
         self.assertEqual(list(results.points["switch.buffer.dt.alpha"]), ["1/8", "1/8", "1/4", "1/4"])
         self.assertEqual(list(results.points["seed"]), [1, 2, 1, 2])
+        self.assertEqual(len(weir.Results(self.folder / "command").messages), 16)
+        with self.assertRaises(FileNotFoundError):
+            weir.Results(self.folder)
 
 
 class Frames(InFolder):
@@ -210,6 +213,8 @@ class Papers(InFolder):
                 file.write(f"{one['from'][1:]} {one['to'][1:]} 1 100 {one['bytes']} 0 {times}\n")
         frame = weir.compare(fct, results)
         self.assertEqual(set(frame["verdict"]), {"agrees"})
+        with self.assertRaises(weir.Error):
+            weir.compare(fct, results, within=-5.0)
         self.assertIn("one run on a side has no spread", "".join(frame.attrs["notes"]))
 
 

@@ -1,6 +1,7 @@
 """Results as tables, read from the files of the runs (docs/RUN_DIRECTORY.md)."""
 
 import json
+import os
 import pathlib
 import tempfile
 import weakref
@@ -27,15 +28,17 @@ _EVENTS = {"t_us": pa.float64(), "port": _TEXT, "class": pa.int8(), "event": _TE
 
 
 class Results:
-    """Results of a sweep's or a scenario's runs.
+    """Results of a sweep's or a scenario's runs, also of an earlier call: ``weir.Results("out")``.
 
     Frames have a row's run in the columns ``point`` and ``run``, and ``seed`` if seeds were given. Columns are named with their units, as in the
     files. Files are read at each use; ``table`` reads them as Arrow.
     """
 
-    def __init__(self, directory: pathlib.Path, folder: "tempfile.TemporaryDirectory[str] | None" = None) -> None:
+    def __init__(self, directory: str | os.PathLike[str], folder: "tempfile.TemporaryDirectory[str] | None" = None) -> None:
         #: Directory of the results.
-        self.directory = directory
+        self.directory = pathlib.Path(directory).absolute()
+        if not (self.directory / "sweep.json").exists():
+            raise FileNotFoundError(f"{directory}: no sweep.json stands there; name an output of weir.run, weir.sweep or weir sweep")
         if folder is not None:
             weakref.finalize(self, folder.cleanup)
 

@@ -58,11 +58,6 @@ struct ComparisonRow {
 /// # Errors
 /// Files that are unreadable or of another kind. A difference in any bin, for exit code 1.
 pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
-    for (option, percent) in [("--within", arguments.within), ("--pauses-within", arguments.pauses_within)] {
-        if !(0.0..=1_000.0).contains(&percent) {
-            return Err(Failure::Argument(format!("{option} {percent}: write per cent, like 5")));
-        }
-    }
     let comparison = Comparison::read(&arguments.paths, arguments.within, arguments.pauses_within)?;
     let Comparison { theirs, ours, rows, notes } = &comparison;
     if let Some(path) = &arguments.plot {
@@ -88,8 +83,13 @@ impl Comparison {
     /// Reads both sides and compares them: `within` and `pauses_within` are the maximum differences that count as agreement, in percent.
     ///
     /// # Errors
-    /// Files that are unreadable or of another kind.
+    /// Files that are unreadable or of another kind, or no percentages.
     pub fn read(paths: &[PathBuf], within: f64, pauses_within: f64) -> Result<Comparison, Failure> {
+        for (option, percent) in [("--within", within), ("--pauses-within", pauses_within)] {
+            if !(0.0..=1_000.0).contains(&percent) {
+                return Err(Failure::Argument(format!("{option} {percent}: write per cent, like 5")));
+            }
+        }
         Ok(compare(sides(paths)?, within, pauses_within))
     }
 
