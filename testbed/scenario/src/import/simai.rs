@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_in_several_servers_have_a_ring_for_each_gpu_of_a_server() {
+    fn groups_in_several_servers_have_a_ring_for_each_rank_of_a_server() {
         let layer = |tensor: u32| {
             let groups = header(&format!("model_parallel_NPU_group: {tensor} ep: 1 all_gpus: 8"));
             format!("{groups}1\nL0\t-1 1000 ALLGATHER 64000 1 NONE 0 1 NONE 0 100\n")
