@@ -620,8 +620,11 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         }
         let has_storm = !shared.port(port).in_storm().is_empty();
         if request.is_admitted() && !has_storm {
-            for route in request.routes() {
-                counters.add(route.ingress, queue_stat::HANDED_OVER, u64::from(route.packets));
+            match request.ingress() {
+                Some(ingress) => counters.add(ingress, queue_stat::HANDED_OVER, request.len() as u64),
+                None => request.routes().iter().for_each(|route| {
+                    counters.add(route.ingress, queue_stat::HANDED_OVER, u64::from(route.packets));
+                }),
             }
             sink.take_all(now, packets, request);
         } else {

@@ -218,6 +218,11 @@ impl StatsCollector {
         StatsCollector { shared, receivers, forwarders, transmitters }
     }
 
+    /// State that the lcores of the switch share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Collects a report as of `now`. `wait` is called while an lcore has not answered; if it returns `false`, the result is `None`.
     ///
     /// Transmitters are asked first and receivers last, so that frames counted as sent were counted as received too.

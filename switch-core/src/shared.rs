@@ -261,6 +261,12 @@ impl Shared {
         !self.may_be_closed(port) || self.port(port).accepts(class)
     }
 
+    /// Returns whether frames may enter all of these egress queues.
+    #[inline]
+    pub(crate) fn accepts_all(&self, mut queues: impl Iterator<Item = QueueId>) -> bool {
+        self.ever_closed.load(Ordering::Relaxed) == 0 || queues.all(|queue| self.accepts(queue.port(), queue.class()))
+    }
+
     /// Returns the classes of a port whose arriving frames are dropped, because of a storm or because the port is closed.
     #[inline]
     pub(crate) fn dropping(&self, port: PortId) -> ClassSet {

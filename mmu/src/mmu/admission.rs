@@ -80,7 +80,7 @@ impl Mmu {
         let bytes = burst.routes().iter().map(|route| u64::from(route.bytes)).sum();
         let mut budget = SharedBudget::from_grant(self.shared.reserve(bytes), now, self.lossy_alpha.get());
         let may_be_together = context.flags.is_plain && context.flags.may_admit_bulk && burst.routes().len() > 1;
-        if may_be_together && self.admit_bulk_burst(writer, burst, &mut budget) {
+        if may_be_together && self.admit_bulk_burst(writer, burst, bytes, &mut budget) {
             self.release_unused(&budget);
             return ClassSet::EMPTY;
         }

@@ -115,38 +115,49 @@ impl Mmu {
     /// order, pool and queue would hold as much or less at each turn. As thresholds are non-increasing, the queue would admit its packets
     /// too, and no packet would turn it OFF. Other lcores only take from these queues between query and charge.
     ///
-    /// For a [plain](PolicyFlags::is_plain) MMU, whose policy observes no packets.
+    /// `asked` is the sum of the charges. For a [plain](PolicyFlags::is_plain) MMU, whose policy observes no packets.
     #[inline(never)]
     pub(super) fn admit_bulk_burst(
         &self,
         writer: &PortWriter,
         burst: &mut BurstRequest,
+        asked: u64,
         budget: &mut SharedBudget,
     ) -> bool {
         // Called here, so that the context consists of constants.
         let context = &self.plain_context();
-        let (mut of_class, mut classes, mut are_charged) = ([0; CLASSES], ClassSet::EMPTY, true);
-        for route in burst.routes() {
-            debug_assert_eq!(route.ingress.port(), writer.port(), "a packet of another port");
-            let class = route.ingress.class();
-            classes.insert(class);
-            of_class[class.index()] += route.bytes;
-            are_charged &= route.bytes > 0;
+        debug_assert!(
+            burst.routes().iter().all(|route| route.ingress.port() == writer.port()),
+            "a packet of another port"
+        );
+        let (mut of_class, mut classes) = ([0; CLASSES], ClassSet::EMPTY);
+        let mut add = |ingress: QueueId, bytes: u32| {
+            classes.insert(ingress.class());
+            of_class[ingress.class().index()] += bytes;
+        };
+        match burst.ingress() {
+            Some(ingress) => add(ingress, asked as u32),
+            None => burst.routes().iter().for_each(|route| add(route.ingress, route.bytes)),
         }
-        let total = u64::from(of_class.iter().sum::<u32>());
         // A packet with a charge of zero always fits private buffer. Lengths of egress queues are checked one route at a time.
-        if !are_charged || total > budget.granted || burst.by_egress().is_none() {
+        let are_charged = match burst.each_charged() {
+            Some(bytes) => bytes > 0,
+            None => burst.routes().iter().all(|route| route.bytes > 0),
+        };
+        if !are_charged || asked > budget.granted || burst.by_egress().is_none() {
             return false;
         }
         let (before, alpha) = (budget.pool(), self.lossy_alpha.get());
-        let pool = PoolLevel { used: before.used + total, ..before };
+        let pool = PoolLevel { used: before.used + asked, ..before };
         let queues = || classes.iter().map(|class| (QueueId::new(writer.port(), class), of_class[class.index()]));
+        let mut lossless = ClassSet::EMPTY;
         for (id, bytes) in queues() {
             let queue = &*self.ingress[id.index()];
             if queue.takes_one(queue.private(), burst) {
                 return false;
             }
             if queue.limits.lossless {
+                lossless.insert(id.class());
                 let occupancy = queue.occupancy.load();
                 let mut view = self.ingress_view(&context.flags, id, occupancy, pool, budget.now);
                 if !self.fits(&context.flags, &mut view, Occupancy { shared: occupancy.shared + bytes, ..occupancy }) {
@@ -155,8 +166,9 @@ impl Mmu {
             }
         }
         let mut view = self.egress_view(context, QueueId::default(), 0, pool, budget.now);
-        for RouteTotal { ingress, egress, bytes, .. } in burst.routes() {
-            if self.ingress[ingress.index()].limits.lossless {
+        let lossy_routes = if classes == lossless { &[][..] } else { burst.routes() };
+        for RouteTotal { ingress, egress, bytes, .. } in lossy_routes {
+            if lossless.contains(ingress.class()) {
                 continue;
             }
             let length = self.egress[egress.index()].length() + u64::from(*bytes);
@@ -177,7 +189,7 @@ impl Mmu {
         let routes = burst.routes().len();
         burst.segments[..routes].fill(Segment::Shared);
         (burst.bulk_admitted, burst.admitted) = (mask(routes), mask(routes));
-        budget.used += total;
+        budget.used += asked;
         true
     }
 

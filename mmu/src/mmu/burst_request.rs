@@ -1,8 +1,6 @@
 //! Burst that requests buffer, summed by route (ingress and egress queue), so that the MMU updates each queue once, in any order of
 //! packets.
 
-use std::mem;
-
 use arrayvec::ArrayVec;
 use weir_units::{QueueId, bits};
 
@@ -55,6 +53,8 @@ pub struct BurstRequest {
     /// Bit mask of the packets whose route is recorded only in `members`. Mostly all packets are admitted, and no packet's route is
     /// looked up.
     grouped: u64,
+    /// Index of the first packet whose charge was added last.
+    grouped_from: u32,
     bytes: [u32; BURST_REQUEST_MAX],
     /// Charge common to all packets, if known to be equal.
     each: Option<u32>,
@@ -69,6 +69,8 @@ pub struct BurstRequest {
     route_by_egress: [u8; EGRESS_QUEUES],
     members: [u64; BURST_REQUEST_MAX],
     shares_egress: bool,
+    /// Whether routes differ in their ingress queue.
+    ingress_differs: bool,
 }
 
 /// Number of egress queues with a slot each. With more queues, a burst may have several [`RouteTotal`]s of one route.
@@ -82,6 +84,7 @@ impl BurstRequest {
             len: 0,
             route_of: [0; BURST_REQUEST_MAX],
             grouped: 0,
+            grouped_from: 0,
             bytes: [0; BURST_REQUEST_MAX],
             each: None,
             bulk_admitted: 0,
@@ -91,6 +94,7 @@ impl BurstRequest {
             route_by_egress: [0; EGRESS_QUEUES],
             members: [0; BURST_REQUEST_MAX],
             shares_egress: false,
+            ingress_differs: false,
         }
     }
 
@@ -121,59 +125,41 @@ impl BurstRequest {
         self.len - before
     }
 
-    /// Adds packets with these charges, grouped by distinct routes in the order of their first packets. Every packet belongs to one
-    /// group.
+    /// Adds packets with these charges. Their [groups](BurstRequest::push_group) must follow, each packet in one.
     ///
     /// # Panics
     /// If the burst has no room for all of them.
     #[inline(always)]
-    pub fn push_groups(&mut self, bytes: &[u32], groups: impl Iterator<Item = RouteGroup>) {
+    pub fn push_charges(&mut self, bytes: &[u32]) {
         self.each = None;
         self.bytes[self.len..][..bytes.len()].copy_from_slice(bytes);
-        self.add_groups(bytes.len(), groups);
+        self.push_grouped(bytes.len());
     }
 
-    /// Adds groups as [`BurstRequest::push_groups`] does, for `packets` packets with an equal charge each.
+    /// Adds packets as [`BurstRequest::push_charges`] does, with an equal charge each.
     ///
     /// # Panics
     /// If the burst has no room for all of them.
     #[inline(always)]
-    pub fn push_uniform_groups(&mut self, packets: usize, bytes: u32, groups: impl Iterator<Item = RouteGroup>) {
+    pub fn push_uniform_charges(&mut self, packets: usize, bytes: u32) {
         self.charge_uniformly(packets, bytes);
-        self.add_groups(packets, groups);
+        self.push_grouped(packets);
     }
 
     #[inline(always)]
-    fn add_groups(&mut self, packets: usize, groups: impl Iterator<Item = RouteGroup>) {
-        if self.routes.is_empty() {
-            return self.add_first_groups(packets, groups);
-        }
-        let first = self.len;
-        let mut added = 0;
-        for RouteGroup { ingress, egress, members, packets, bytes, frame_bytes } in groups {
-            debug_assert_eq!(members.count_ones(), packets);
-            self.count(RouteTotal { ingress, egress, packets, bytes, frame_bytes }, members << first);
-            added |= members;
-        }
-        // `first` equals the mask's width if the burst is full; nothing is added then.
-        self.grouped |= added.wrapping_shl(first as u32);
-        debug_assert_eq!(added, mask(packets));
+    fn push_grouped(&mut self, packets: usize) {
+        // The length equals the mask's width if the burst is full; nothing is added then.
+        self.grouped |= mask(packets).wrapping_shl(self.len as u32);
+        self.grouped_from = self.len as u32;
         self.len += packets;
     }
 
-    /// Adds groups to an empty burst, where each group is a new route.
+    /// Adds the route of some of the packets whose charges were added last; a route may have several groups. Routes are in the order of their
+    /// first packets if groups are.
     #[inline(always)]
-    fn add_first_groups(&mut self, packets: usize, groups: impl Iterator<Item = RouteGroup>) {
-        for RouteGroup { ingress, egress, members, packets, bytes, frame_bytes } in groups {
-            debug_assert_eq!(members.count_ones(), packets);
-            let (place, slot) = (self.routes.len(), egress.index() % EGRESS_QUEUES);
-            let before = usize::from(mem::replace(&mut self.route_by_egress[slot], place as u8));
-            let other = self.routes.get(before);
-            self.shares_egress |= other.is_some_and(|route| route.egress.index() % EGRESS_QUEUES == slot);
-            self.members[place % BURST_REQUEST_MAX] = members;
-            self.routes.push(RouteTotal { ingress, egress, packets, bytes, frame_bytes });
-        }
-        (self.grouped, self.len) = (mask(packets), packets);
+    pub fn push_group(&mut self, RouteGroup { ingress, egress, members, packets, bytes, frame_bytes }: RouteGroup) {
+        debug_assert_eq!(members.count_ones(), packets);
+        self.count(RouteTotal { ingress, egress, packets, bytes, frame_bytes }, members << self.grouped_from);
     }
 
     /// Adds packets of one route with these charges and `frame_bytes` bytes in total.
@@ -249,6 +235,7 @@ impl BurstRequest {
             }
             other => {
                 self.shares_egress |= other.is_some_and(|route| route.egress.index() % EGRESS_QUEUES == slot);
+                self.ingress_differs |= self.routes.first().is_some_and(|route| route.ingress != more.ingress);
                 *index = self.routes.len() as u8;
                 self.members[usize::from(*index) % BURST_REQUEST_MAX] = members;
                 self.routes.push(more);
@@ -293,6 +280,12 @@ impl BurstRequest {
     #[inline]
     pub fn routes(&self) -> &[RouteTotal] {
         &self.routes
+    }
+
+    /// Ingress queue of all packets; `None` if there is none, or they differ.
+    #[inline]
+    pub fn ingress(&self) -> Option<QueueId> {
+        self.routes.first().filter(|_| !self.ingress_differs).map(|route| route.ingress)
     }
 
     /// Routes with a bit mask of each one's packets; `None` if two of them may have the same egress queue.
@@ -381,7 +374,7 @@ impl BurstRequest {
     #[inline]
     pub fn clear(&mut self) {
         self.routes.clear();
-        self.shares_egress = false;
+        (self.shares_egress, self.ingress_differs) = (false, false);
         (self.len, self.grouped) = (0, 0);
     }
 
@@ -395,8 +388,9 @@ impl BurstRequest {
         bits(routes).fold(0, |members, route| members | self.members[route % BURST_REQUEST_MAX])
     }
 
+    #[inline]
     pub(super) fn smallest(&self) -> u32 {
-        self.bytes[..self.len].iter().copied().min().unwrap_or(0)
+        self.each.unwrap_or_else(|| self.bytes[..self.len].iter().copied().min().unwrap_or(0))
     }
 
     /// Charge of each of these packets, if they are equal.
@@ -494,9 +488,10 @@ mod tests {
             }
             let charges: Vec<u32> = rest.iter().map(|arrival| arrival.bytes).collect();
             match charges[..] {
-                [bytes, ..] if is_one_charge => grouped.push_uniform_groups(charges.len(), bytes, groups.into_iter()),
-                _ => grouped.push_groups(&charges, groups.into_iter()),
+                [bytes, ..] if is_one_charge => grouped.push_uniform_charges(charges.len(), bytes),
+                _ => grouped.push_charges(&charges),
             }
+            groups.into_iter().for_each(|group| grouped.push_group(group));
             if let Some(bytes) = grouped.each_charged() {
                 prop_assert!(arrivals.iter().all(|arrival| arrival.bytes == bytes));
             }

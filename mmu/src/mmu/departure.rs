@@ -3,7 +3,7 @@
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_units::{CLASSES, ClassSet, PortId, QueueId, Time, bits};
+use weir_units::{ClassSet, PortId, QueueId, Time, bits};
 
 use super::bulk::BulkRequest;
 use super::burst_request::{BURST_REQUEST_MAX as ROUTES_MAX, RouteTotal, mask};
@@ -106,17 +106,17 @@ impl Mmu {
 
     #[inline(never)]
     fn take_out_several(&self, pending: &mut PendingBytes, routes: &[RouteTotal]) {
-        let Some(port) = routes.first().map(|route| route.egress.port()) else { return };
-        let (mut of_class, mut classes) = ([0; CLASSES], ClassSet::EMPTY);
+        // Neighbours often have the same egress queue.
+        let Some((mut left, mut sum)) = routes.first().map(|route| (route.egress, 0)) else { return };
         for RouteTotal { ingress, egress, bytes, .. } in routes {
-            debug_assert_eq!(egress.port(), port, "packets that left one port");
             pending.add(*ingress, *bytes);
-            classes.insert(egress.class());
-            of_class[egress.class().index()] += bytes;
+            if *egress != left {
+                self.egress[left.index()].remove(mem::take(&mut sum));
+                left = *egress;
+            }
+            sum += u64::from(*bytes);
         }
-        for class in classes.iter() {
-            self.egress[QueueId::new(port, class).index()].remove(u64::from(of_class[class.index()]));
-        }
+        self.egress[left.index()].remove(sum);
     }
 
     /// Releases the packets of [`Mmu::take_out`]. Each ingress queue costs one update, for any number of egress ports.

@@ -54,9 +54,10 @@ impl QueueRoute {
         (self.0 >> QueueRoute::LABEL_BITS.trailing_zeros()) as u8
     }
 
-    /// Bits of [labels](QueueRoute::label) within a route, and the bits of an egress queue outside labels.
+    /// Bits of [labels](QueueRoute::label) within a route, the bits of an egress queue outside labels, and those of its class.
     pub(super) const LABEL_BITS: u32 = 0x00ff_0000;
     pub(super) const OTHER_EGRESS_BITS: u32 = 0xff00_0000;
+    pub(super) const CLASS_BITS: u32 = 0x0007_0000;
 
     #[inline(always)]
     pub(super) fn differs_from(self, other: QueueRoute) -> u32 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_mmu::BurstRequest;
+use weir_mmu::{BurstRequest, RouteTotal};
 use weir_units::{PortId, Time};
 
 use super::exact_match::ExactMatchCache;
@@ -160,10 +160,11 @@ impl<P: Packet, const OBEYS_CONTROL: bool> TxRings<P, OBEYS_CONTROL> {
         TxRings { outputs: outputs.into_iter().collect(), output_of, is_waiting: false }
     }
 
-    /// Returns whether the transmitter of a port is on this lcore.
+    /// Returns whether the transmitters of all ports of these routes are on this lcore.
     #[inline]
-    pub(super) fn is_own(&self, port: PortId) -> bool {
-        self.outputs[self.output_of[port.index()]].is_none()
+    pub(super) fn are_own(&self, routes: &[RouteTotal]) -> bool {
+        let is_own = |route: &RouteTotal| self.outputs[self.output_of[route.egress.port().index()]].is_none();
+        matches!(&*self.outputs, [None]) || routes.iter().all(is_own)
     }
 
     /// Returns the ring to the transmitter of a packet's port, unless that is on this lcore. Packets staged in the ring go with the next

@@ -1,7 +1,6 @@
 //! Grouping of a burst's frames by route: counters and requests for buffer get a sum for each route. Routes of many frames are found by a
 //! scan each, others frame by frame.
 
-use arrayvec::ArrayVec;
 use weir_mmu::RouteGroup;
 use weir_units::{CLASSES, Class, PortId, QueueId, bits};
 
@@ -64,60 +63,64 @@ impl BurstGroup {
 }
 
 /// Frames that cost as much one by one as a scan of the burst.
-const FRAMES_OF_SCAN: usize = 5;
+const FRAMES_OF_SCAN: u32 = 4;
 
-pub(super) type BurstGroups = ArrayVec<BurstGroup, BURST_MAX>;
-
-/// Groups the first `count` frames, all from one port, by route, in order of their first frames. Routes `differ` in these bits. Returns
-/// whether labels distinguish them.
-#[inline(always)]
-pub(super) fn group_by_route(
-    count: usize,
-    routes: &[QueueRoute; BURST_MAX],
-    differ: u32,
-    groups: &mut BurstGroups,
-) -> bool {
-    if differ & QueueRoute::OTHER_EGRESS_BITS != 0 {
-        return false;
-    }
-    let mut labels = [0; BURST_MAX];
-    labels.iter_mut().zip(routes).for_each(|(label, route)| *label = route.label());
-    let (mut left, mut packets_left) = (u64::MAX.checked_shr((BURST_MAX - count) as u32).unwrap_or(0), count as u32);
-    while let Some(first) = bits(left).next() {
-        // Groups are small so far, so there are many more.
-        if count - (packets_left as usize) < groups.len() * FRAMES_OF_SCAN {
-            group_each(left, routes, &labels, groups);
-            break;
-        }
-        let route = routes[first];
-        let members = members(route.label(), &labels) & left;
-        debug_assert!(bits(members).all(|n| routes[n] == route));
-        left &= !members;
-        // The last group has all remaining frames: counting bits takes longer.
-        let packets = if left == 0 { packets_left } else { members.count_ones() };
-        packets_left -= packets;
-        groups.push(BurstGroup { route, members, packets });
-    }
-    true
+/// Groups of the leading frames of a burst by route, in order of their first frames. Groups of a route's frames are found by a scan each, as
+/// long as they are large; then each frame is one.
+struct BurstGroups<'r> {
+    routes: &'r [QueueRoute; BURST_MAX],
+    labels: [u8; BURST_MAX],
+    /// Bitmap of the frames without a group.
+    left: u64,
+    packets_left: u32,
+    /// Number of frames that scans must have found for another scan.
+    scanned_min: u32,
+    /// Number of frames that scans have found.
+    scanned: u32,
 }
 
-/// Adds these frames to groups, one by one. None is of a route that has a group.
-#[inline(never)]
-fn group_each(left: u64, routes: &[QueueRoute; BURST_MAX], labels: &[u8; BURST_MAX], groups: &mut BurstGroups) {
-    // Index of each label's group; for a label without one, that of another's.
-    let mut group_of = [0; 1 << u8::BITS];
-    for n in bits(left) {
-        let (route, index) = (routes[n], &mut group_of[usize::from(labels[n])]);
-        match groups.get_mut(usize::from(*index)) {
-            Some(group) if group.route == route => {
-                group.members |= 1 << n;
-                group.packets += 1;
-            }
-            _ => {
-                *index = groups.len() as u8;
-                groups.push(BurstGroup { route, members: 1 << n, packets: 1 });
-            }
+impl<'r> BurstGroups<'r> {
+    /// Groups the first `count` frames, all from one port, whose routes `differ` in these bits.
+    #[inline(always)]
+    fn new(count: usize, routes: &'r [QueueRoute; BURST_MAX], differ: u32) -> BurstGroups<'r> {
+        let mut labels = [0; BURST_MAX];
+        labels.iter_mut().zip(routes).for_each(|(label, route)| *label = route.label());
+        BurstGroups {
+            routes,
+            labels,
+            left: u64::MAX.checked_shr((BURST_MAX - count) as u32).unwrap_or(0),
+            packets_left: count as u32,
+            // Labels that do not distinguish the routes are of no use.
+            scanned_min: if differ & QueueRoute::OTHER_EGRESS_BITS == 0 { 0 } else { u32::MAX },
+            scanned: 0,
         }
+    }
+}
+
+impl BurstGroups<'_> {
+    /// Returns the next group, as long as groups are large.
+    #[inline(always)]
+    fn next_large(&mut self) -> Option<BurstGroup> {
+        if self.scanned < self.scanned_min {
+            return None;
+        }
+        let first = bits(self.left).next()?;
+        let route = self.routes[first];
+        let members = members(route.label(), &self.labels) & self.left;
+        debug_assert!(bits(members).all(|n| self.routes[n] == route));
+        self.left &= !members;
+        // The last group has all remaining frames: counting bits takes longer.
+        let packets = if self.left == 0 { self.packets_left } else { members.count_ones() };
+        self.packets_left -= packets;
+        self.scanned += packets;
+        self.scanned_min += FRAMES_OF_SCAN;
+        Some(BurstGroup { route, members, packets })
+    }
+
+    /// Returns the other frames, each as a group.
+    #[inline(always)]
+    fn rest(&self) -> impl Iterator<Item = BurstGroup> {
+        bits(self.left).map(|n| BurstGroup { route: self.routes[n], members: 1 << n, packets: 1 })
     }
 }
 
@@ -204,33 +207,54 @@ impl<P: Packet> Forwarding<P> {
         let count = *count;
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, request, .. } = self;
-        let takes = |route: QueueRoute| shared.accepts(route.egress().port(), route.ingress().class());
-        let mut groups = BurstGroups::new();
-        if !group_by_route(count, routes, differ, &mut groups) || !groups.iter().all(|group| takes(group.route)) {
+        if !shared.accepts_all(routes[..count].iter().map(|route| route.egress())) {
             return self.stage_each(port, &routes[..count], &lengths[..count]);
         }
-        let length = lengths[0];
+        let (length, mut groups) = (lengths[0], BurstGroups::new(count, routes, differ));
         if have_one_length(&lengths[..count]) {
             let charge = shared.charge.frame_charge(length);
-            let charged = |group: &BurstGroup| group.with_bytes(group.packets * charge, group.packets * length);
-            let groups = groups.iter().map(charged).inspect(|group| count_group(counters, group));
-            request.push_uniform_groups(count, charge, groups);
+            let is_one_class = differ & QueueRoute::CLASS_BITS == 0;
+            if is_one_class {
+                counters.add_frames(routes[0].ingress(), count as u64, u64::from(length) * count as u64);
+            }
+            request.push_uniform_charges(count, charge);
+            while let Some(group) = groups.next_large() {
+                let group = group.with_bytes(group.packets * charge, group.packets * length);
+                if !is_one_class {
+                    count_group(counters, &group);
+                }
+                request.push_group(group);
+            }
+            for group in groups.rest() {
+                let group = group.with_bytes(charge, length);
+                if !is_one_class {
+                    count_group(counters, &group);
+                }
+                request.push_group(group);
+            }
         } else {
             let mut charges = [0; BURST_MAX];
             charges
                 .iter_mut()
                 .zip(&lengths[..count])
                 .for_each(|(charge, bytes)| *charge = shared.charge.frame_charge(*bytes));
+            request.push_charges(&charges[..count]);
             // The last group gets the remainder of the sums.
             let mut rest = (charges[..count].iter().sum::<u32>(), lengths[..count].iter().sum::<u32>());
-            let last = groups.len() - 1;
-            let charged = |(n, group): (usize, &BurstGroup)| {
-                let (bytes, frame_bytes) = if n == last { rest } else { sums_of(group.members, &charges, lengths) };
+            while let Some(group) = groups.next_large() {
+                let is_last = groups.left == 0;
+                let (bytes, frame_bytes) = if is_last { rest } else { sums_of(group.members, &charges, lengths) };
                 rest = (rest.0 - bytes, rest.1 - frame_bytes);
-                group.with_bytes(bytes, frame_bytes)
-            };
-            let groups = groups.iter().enumerate().map(charged).inspect(|group| count_group(counters, group));
-            request.push_groups(&charges[..count], groups);
+                let group = group.with_bytes(bytes, frame_bytes);
+                count_group(counters, &group);
+                request.push_group(group);
+            }
+            for group in groups.rest() {
+                let n = group.members.trailing_zeros() as usize % BURST_MAX;
+                let group = group.with_bytes(charges[n], lengths[n]);
+                count_group(counters, &group);
+                request.push_group(group);
+            }
         }
         if counts {
             let state = shared.port(port).receive_accounting();
@@ -241,7 +265,7 @@ impl<P: Packet> Forwarding<P> {
         count
     }
 
-    /// [`Forwarding::stage_frames`] for frames on many routes, or on one that is not accepted.
+    /// [`Forwarding::stage_frames`] for frames on routes some of which may not be accepted.
     #[inline(never)]
     fn stage_each(&mut self, port: PortId, routes: &[QueueRoute], lengths: &[u32]) -> usize {
         let counts = self.counts(port);
@@ -316,9 +340,11 @@ mod tests {
         QueueRoute::new(queue(0), queue(n / 8))
     }
 
-    fn groups_of(count: usize, routes: &[QueueRoute; BURST_MAX]) -> Option<BurstGroups> {
-        let mut groups = BurstGroups::new();
-        group_by_route(count, routes, differ(&routes[..count]), &mut groups).then_some(groups)
+    fn groups_of(count: usize, routes: &[QueueRoute; BURST_MAX]) -> Vec<BurstGroup> {
+        let mut groups = BurstGroups::new(count, routes, differ(&routes[..count]));
+        let mut all: Vec<BurstGroup> = std::iter::from_fn(|| groups.next_large()).collect();
+        all.extend(groups.rest());
+        all
     }
 
     fn differ(routes: &[QueueRoute]) -> u32 {
@@ -331,8 +357,12 @@ mod tests {
         let mut routes = [route(7); BURST_MAX];
         routes[40] = route(7 + 256);
         assert_eq!((routes[40].label(), differ(&routes) & QueueRoute::LABEL_BITS), (routes[0].label(), 0));
-        assert!(groups_of(BURST_MAX, &routes).is_none());
-        let groups = groups_of(40, &routes).unwrap();
+        let groups = groups_of(BURST_MAX, &routes);
+        assert!(
+            groups.len() == BURST_MAX
+                && groups.iter().all(|group| group.route == routes[group.members.trailing_zeros() as usize])
+        );
+        let groups = groups_of(40, &routes);
         assert_eq!((groups.len(), groups[0].members), (1, u64::MAX >> 24));
     }
 
@@ -350,8 +380,16 @@ mod tests {
                     None => model.push((routes[n], 1 << n)),
                 }
             }
-            let groups = groups_of(frames.len(), &routes).expect("distinct labels");
-            prop_assert_eq!(groups.iter().map(|group| (group.route, group.members)).collect::<Vec<_>>(), model);
+            let groups = groups_of(frames.len(), &routes);
+            let mut merged: Vec<(QueueRoute, u64)> = Vec::new();
+            for group in &groups {
+                match merged.iter_mut().find(|(route, _)| *route == group.route) {
+                    // Groups do not overlap.
+                    Some((_, members)) => *members += group.members,
+                    None => merged.push((group.route, group.members)),
+                }
+            }
+            prop_assert_eq!(merged, model);
             prop_assert!(groups.iter().all(|group| group.packets == group.members.count_ones()));
             prop_assert!(groups.iter().all(|group| bits(group.members).fold(0, |all, n| all | 1 << n) == group.members));
         }

@@ -56,15 +56,17 @@ enum PipelineStages<P> {
 }
 
 impl Switch {
-    /// Divides the switch among the lcores of a plan, with all memory that it will need.
+    /// Divides the switch among the lcores of a plan, with all memory that it will need. A single lcore updates the MMU's counters without
+    /// atomic read-modify-write.
     ///
     /// # Panics
     /// If an lcore of the plan has a set of roles that no layout has; [`LcorePlan::new`] makes no others. Also if the switch has more than
-    /// 64 ports, since lcores keep port sets in a word.
+    /// 64 ports, since lcores keep port sets in a word, or if its shared state has other owners: [`Lcores::collector`] gives it.
     pub fn into_lcores<P: Packet>(self, plan: &LcorePlan) -> Lcores<P> {
         assert!(self.shared().ports().len() <= PortSet::PORTS_MAX, "a switch on lcores has at most 64 ports");
-        let mut allocation = RingAllocation::new(&self, plan);
-        let lcore = |role: &LcoreRole| Lcore { role: role.clone(), stages: allocation.stages(&self, role) };
+        let switch = if plan.lcores.len() == 1 { self.for_one_lcore() } else { self };
+        let mut allocation = RingAllocation::new(&switch, plan);
+        let lcore = |role: &LcoreRole| Lcore { role: role.clone(), stages: allocation.stages(&switch, role) };
         let lcores: Vec<Lcore<P>> = plan.lcores.iter().map(lcore).collect();
         let receivers = lcores.iter().filter_map(|lcore| match &lcore.stages {
             PipelineStages::Receive(receiver) => Some(receiver.published()),
@@ -79,7 +81,7 @@ impl Switch {
         });
         let transmitters = lcores.iter().filter_map(|lcore| Some(lcore.transmitter()?.published()));
         let collector = StatsCollector::new(
-            self.shared().clone(),
+            switch.shared().clone(),
             receivers.collect(),
             forwarders.collect(),
             transmitters.collect(),

@@ -34,7 +34,7 @@ impl<P: Packet> AdmittedSink<P> for LocalOutput<'_, P> {
 
     #[inline]
     fn take_all(&mut self, now: Time, packets: &mut Burst<P>, request: &BurstRequest) {
-        if request.routes().iter().all(|route| self.rings.is_own(route.egress.port())) {
+        if self.rings.are_own(request.routes()) {
             return self.transmission.enqueue_all(packets, request);
         }
         if self.rings.hand_over_all(packets, request) {

@@ -50,14 +50,9 @@ impl<P> QueueBypass<P> {
         self.len
     }
 
-    #[inline]
-    fn has_room(&self, packets: usize) -> bool {
-        self.len + packets <= BURST_MAX
-    }
-
-    /// Records packets that are added next. `each` is their charge, if equal.
+    /// Records packets of these classes that are added next. `each` is their charge, if equal.
     #[inline(always)]
-    fn record(&mut self, demand: &PortDemand, each: Option<u32>) {
+    fn record(&mut self, classes: ClassSet, each: Option<u32>) {
         if self.len == 0 {
             self.each = each;
         } else if let Some(bytes) = self.each
@@ -66,8 +61,7 @@ impl<P> QueueBypass<P> {
             self.bytes[..self.len].fill(bytes);
             self.each = None;
         }
-        self.classes |= demand.classes;
-        self.frame_bytes += demand.frame_bytes;
+        self.classes |= classes;
     }
 
     /// Adds a burst that was [recorded](QueueBypass::record).
@@ -115,6 +109,7 @@ impl<P> QueueBypass<P> {
 
     #[inline(always)]
     fn add(&mut self, route: &RouteTotal, members: u64) {
+        self.frame_bytes += route.frame_bytes;
         self.members[self.routes.len()] = members;
         self.routes.push(*route);
     }
@@ -247,15 +242,6 @@ impl<P> Default for QueueBypass<P> {
     }
 }
 
-/// Demand of a burst at one port.
-struct PortDemand {
-    index: usize,
-    classes: ClassSet,
-    packets: usize,
-    /// Sum of the lengths.
-    frame_bytes: u32,
-}
-
 const NOT_TAKEN: &str = "a packet that is still to be sent";
 
 #[cfg(test)]
@@ -313,13 +299,7 @@ mod tests {
                 request.push(BufferRequest { ingress, egress, bytes: charge.frame_charge(*length) }, *length);
             }
             let mut packets: Burst<OfLength> = lengths.iter().map(|length| OfLength(*length)).collect();
-            let all = PortDemand {
-                index: 0,
-                classes: Class::new(3).alone(),
-                packets: lengths.len(),
-                frame_bytes: lengths.iter().sum(),
-            };
-            bypass.record(&all, request.each_charged());
+            bypass.record(Class::new(3).alone(), request.each_charged());
             bypass.put_all(&mut packets, &request);
             let mut buffer = [0; BURST_MAX];
             prop_assert_eq!(bypass.lengths(&mut buffer), lengths);

@@ -165,10 +165,15 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         if !self.arrival_marked.is_empty() {
             self.mark_arrivals(packets, request);
         }
+        let Some(to) = request.routes().first().map(|route| route.egress.port()) else { return };
+        let is_one_port = request.routes().iter().fold(true, |is_one, route| is_one & (route.egress.port() == to));
+        if !is_one_port && !self.stamps {
+            return self.pass_by_route(packets, request);
+        }
         for route in request.routes() {
             self.counters.add(route.egress, queue_stat::HANDED_OVER, u64::from(route.packets));
         }
-        if self.try_bypass(packets, request) {
+        if is_one_port && self.try_bypass(to, packets, request) {
             return;
         }
         for route in request.routes() {

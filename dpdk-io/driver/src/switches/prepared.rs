@@ -183,8 +183,8 @@ impl<'a> PreparedSwitches<'a> {
         let facts = port_info(config, &open);
         let driver_config = DriverConfig::real_time(catch_up(config));
         let switch = Switch::new(config, &facts, driver_config).map_err(|error| error.at_line(config))?;
-        let shared = switch.shared().clone();
         let Lcores { lcores, collector: reporter } = switch.into_lcores::<Frame>(&placed.plan);
+        let shared = reporter.shared().clone();
         let backlogs: Vec<_> = open.iter().map(|_| Arc::new(DeviceBacklog::default())).collect();
         let (mut rx, mut tx, mut ports, mut nics) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (number, open) in open.into_iter().enumerate() {

@@ -2,85 +2,64 @@
 
 use std::mem;
 
-use arrayvec::ArrayVec;
 use weir_flowctl::TxRegulator;
-use weir_mmu::{BurstRequest, RouteTotal};
-use weir_units::{Bytes, ClassSet, PortSet, Span, Time};
+use weir_mmu::{BufferRequest, BurstRequest, RouteTotal};
+use weir_units::{Bytes, ClassSet, PortId, QueueId, Span, Time, bits};
 
-use super::{PortDemand, QueueBypass};
+use super::{NOT_TAKEN, QueueBypass};
 use crate::burst::burst_output::{BurstOutput, BurstPort, WaitReason};
-use crate::packet::{BURST_MAX, Burst, Packet, PortOutput};
-use crate::transmission::{PortTransmitter, Transmission, ingress_ports_among};
+use crate::burst::handoff::OVERFULL;
+use crate::counters::queue_stat;
+use crate::packet::{BURST_MAX, Burst, Packet, PortOutput, QueuedPacket};
+use crate::transmission::{PortTransmitter, Transmission, TransmitMode, ingress_ports_among};
 
 impl<P: Packet> Transmission<P, BurstOutput<P>> {
-    /// Lets packets of a burst that was admitted without exception bypass the queues of their ports, if all of them may; returns whether
-    /// they do.
+    /// Lets packets of a burst that was admitted without exception, all to one port, bypass the port's queues, if all of them may; returns
+    /// whether they do.
     #[inline(always)]
-    pub(in crate::burst) fn try_bypass(&mut self, packets: &mut Burst<P>, request: &BurstRequest) -> bool {
-        if self.stamps {
-            return false;
-        }
-        let Some(first) = request.routes().first() else { return true };
-        let to = first.egress.port();
-        let (mut classes, mut frame_bytes, mut differ) = (ClassSet::EMPTY, 0, false);
-        for route in request.routes() {
-            classes.insert(route.egress.class());
-            frame_bytes += route.frame_bytes;
-            differ |= route.egress.port() != to;
-        }
-        if differ {
-            return self.try_bypass_to_several(packets, request);
-        }
-        let index = self.position_of[to.index()];
-        let port = &mut self.ports[index];
-        let demand = PortDemand { index, classes, packets: packets.len(), frame_bytes };
-        let may = port.may_bypass(&demand);
+    pub(in crate::burst) fn try_bypass(&mut self, to: PortId, packets: &mut Burst<P>, request: &BurstRequest) -> bool {
+        let classes =
+            request.routes().iter().fold(ClassSet::EMPTY, |classes, route| classes | route.egress.class().alone());
+        let port = &mut self.ports[self.position_of[to.index()]];
+        let may = !self.stamps && port.may_bypass(classes, packets.len());
         if may {
             port.backlog |= classes;
-            port.own.bypass.record(&demand, request.each_charged());
+            port.own.bypass.record(classes, request.each_charged());
             port.own.bypass.put_all(packets, request);
         }
         may
     }
 
-    /// [`Transmission::try_bypass`] of packets to several ports.
+    /// Passes on the packets of a burst that was admitted without exception, to several ports: those of each route past the queues of their
+    /// port, if all of them may bypass these, or else into their queue.
     #[inline(never)]
-    fn try_bypass_to_several(&mut self, packets: &mut Burst<P>, request: &BurstRequest) -> bool {
-        let mut ports: ArrayVec<PortDemand, BURST_MAX> = ArrayVec::new();
-        // Index of each port's demand; for a port without one, that of another's.
-        let mut demand_of = [0; PortSet::PORTS_MAX];
-        for RouteTotal { egress, packets, frame_bytes, .. } in request.routes() {
-            let index = self.position_of[egress.port().index()];
-            let (classes, packets, frame_bytes) = (egress.class().alone(), *packets as usize, *frame_bytes);
-            match ports.get_mut(usize::from(demand_of[index])) {
-                Some(port) if port.index == index => {
-                    port.classes |= classes;
-                    port.packets += packets;
-                    port.frame_bytes += frame_bytes;
-                }
-                _ => {
-                    demand_of[index] = ports.len() as u8;
-                    ports.push(PortDemand { index, classes, packets, frame_bytes });
-                }
-            }
-        }
-        if !ports.iter().all(|demand| self.ports[demand.index].may_bypass(demand)) {
-            return false;
-        }
-        for demand in &ports {
-            let port = &mut self.ports[demand.index];
-            port.backlog |= demand.classes;
-            port.own.bypass.record(demand, request.each_charged());
-        }
+    pub(in crate::burst) fn pass_by_route(&mut self, packets: &mut Burst<P>, request: &BurstRequest) {
+        let Transmission { queues, ports, counters, position_of, pending_ports, mode, .. } = self;
         // All places are taken below, so there is nothing to drop.
-        let from = &mut *self.mode.picked;
+        let from = &mut *mode.picked;
         from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
         for (route, members) in request.routes_with_packets() {
-            let index = self.position_of[route.egress.port().index()];
-            self.ports[index].own.bypass.put(route, members, from, request.bytes());
+            let RouteTotal { ingress, egress, packets, .. } = *route;
+            counters.add(egress, queue_stat::HANDED_OVER, u64::from(packets));
+            let port = &mut ports[position_of[egress.port().index()]];
+            if port.may_bypass(egress.class().alone(), packets as usize) {
+                port.backlog.insert(egress.class());
+                port.own.bypass.record(egress.class().alone(), request.each_charged());
+                port.own.bypass.put(route, members, from, request.bytes());
+                continue;
+            }
+            BurstOutput::flush_bypass(&mut port.own, queues);
+            if !port.backlog.contains(egress.class()) {
+                port.backlog.insert(egress.class());
+                pending_ports.insert(egress.port());
+            }
+            for n in bits(members) {
+                let packet = from[n].take().expect(NOT_TAKEN);
+                let charged = BufferRequest { ingress, egress, bytes: request.bytes()[n] };
+                assert!(queues.push(QueuedPacket::new(packet, charged)).is_ok(), "{OVERFULL}");
+            }
         }
         debug_assert!(from.iter().all(Option::is_none), "each packet has a route");
-        true
     }
 
     /// Sends the port's bypassing frames if the wire, limits and credit let all of them leave now, unmarked; returns the number sent. `None`
@@ -113,8 +92,13 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         if !are_all {
             bypass.stage_rest(sent, staged.get_or_insert_with(|| mode.take_spare()));
         }
-        for RouteTotal { egress, packets, frame_bytes, .. } in &bypass.routes {
-            counters.add_frames(*egress, u64::from(*packets), u64::from(*frame_bytes));
+        match bypass.classes.only() {
+            Some(class) if are_all => {
+                counters.add_frames(QueueId::new(id, class), sent as u64, u64::from(bypass.frame_bytes));
+            }
+            _ => bypass.routes.iter().for_each(|RouteTotal { egress, packets, frame_bytes, .. }| {
+                counters.add_frames(*egress, u64::from(*packets), u64::from(*frame_bytes));
+            }),
         }
         let candidates = self.off_ports | self.by_length;
         self.pending_ports |= ingress_ports_among(shared, candidates, bypass.routes.iter().map(|route| route.ingress));
@@ -133,12 +117,11 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
 impl<P: Packet> PortTransmitter<BurstPort<P>> {
     /// Returns whether packets of a burst may bypass the port's queues, behind other bypassing ones.
     #[inline(always)]
-    fn may_bypass(&self, demand: &PortDemand) -> bool {
-        let PortDemand { classes, packets, .. } = *demand;
+    fn may_bypass(&self, classes: ClassSet, packets: usize) -> bool {
         let own = &self.own;
         let finds_none = !own.bypass.is_empty()
             || self.backlog.is_empty() && own.staged.is_none() && !own.is_multi_queue && own.bypass.backoff == 0;
-        finds_none && own.bypass.has_room(packets) && self.may_mix(own.bypass.classes | classes)
+        finds_none && own.bypass.len + packets <= BURST_MAX && self.may_mix(own.bypass.classes | classes)
     }
 
     /// Returns whether frames of these classes may leave in order of arrival.

@@ -180,11 +180,11 @@ impl Bench {
         if !routes.is_empty() {
             switch.set_routes(station(0), routes.iter().copied());
         }
-        let shared = switch.shared().clone();
         // For `auto` lcores that own ports, and hand each other frames.
         let lcores = if layout == LcoreLayout::Auto { 3 } else { LcorePlan::lcores_min(layout) };
         let plan = LcorePlan::new(&config, lcores).unwrap();
         let Lcores { lcores, collector: reporter } = switch.into_lcores(&plan);
+        let shared = reporter.shared().clone();
         let world = World { sent: vec![Vec::new(); ports], ..World::default() };
         Bench { lcores, reporter, shared, world, now: Time::ZERO, arriving: vec![VecDeque::new(); ports] }
     }
