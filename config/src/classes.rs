@@ -7,7 +7,7 @@ use weir_units::{BitRate, Bytes, Class, ClassSet, Span};
 /// `[classes]`: lossless classes, classification and scheduling of priorities 0 to 7.
 #[derive(Clone, Debug)]
 pub struct ClassConfig {
-    /// Lossless classes.
+    /// Lossless priorities: the priority groups, egress queues and PFC priorities of these numbers.
     pub lossless: ClassSet,
     /// Map of ports without one of their own.
     pub map: ClassMap,
@@ -26,12 +26,29 @@ pub struct ClassMap {
     pub dscp: [u8; 64],
     /// Class of each PCP.
     pub pcp: [u8; 8],
+    /// Priority group, the ingress queue, of each class.
+    pub group: [u8; 8],
+    /// Egress queue of each class.
+    pub queue: [u8; 8],
 }
 
 impl ClassMap {
+    /// Classes with priority groups and egress queues of their own numbers.
+    pub const IDENTITY: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+    /// Returns whether each class has the priority group and the egress queue of its number.
+    pub fn is_identity(&self) -> bool {
+        [self.group, self.queue] == [ClassMap::IDENTITY; 2]
+    }
+
+    /// Priority group of each DSCP.
+    pub fn group_of_dscp(&self) -> [u8; 64] {
+        self.dscp.map(|class| self.group[usize::from(class)])
+    }
+
     /// Transmit queue of each DSCP, for a vhost-user device with `queues` queues; `None` if the class does not come from the DSCP.
     pub fn queue_of_dscp(&self, queues: u8) -> Option<[u8; 64]> {
-        (self.trust == Trust::Dscp).then(|| self.dscp.map(|class| class % queues.max(1)))
+        (self.trust == Trust::Dscp).then(|| self.dscp.map(|class| self.queue[usize::from(class)] % queues.max(1)))
     }
 }
 

@@ -353,10 +353,13 @@ pub(crate) mod classes {
     )
     .or("sonic")
     .restart(reasons::CLASSES);
-    pub(crate) const LOSSLESS: Key<()> =
-        Key::other("lossless", "list of classes", "Classes that are paused, never dropped. `[]`: a lossy switch.")
-            .or_else("by preset")
-            .restart(reasons::CLASSES);
+    pub(crate) const LOSSLESS: Key<()> = Key::other(
+        "lossless",
+        "list of classes",
+        "Classes that are paused, never dropped: priority groups and queues of these numbers. `[]`: a lossy switch.",
+    )
+    .or_else("by preset")
+    .restart(reasons::CLASSES);
     pub(super) const TRUSTS: &[(&str, Trust)] = &[("dscp", Trust::Dscp), ("pcp", Trust::Pcp), ("port", Trust::Port)];
     pub(crate) const TRUST: Key<Trust> = Key::choice(
         "trust",
@@ -382,10 +385,20 @@ pub(crate) mod classes {
     .restart(reasons::CLASSES);
     const PCP: Key<()> =
         Key::other("pcp", "table", "Classes of PCP values, over the preset's: `0 = 1`.").restart(reasons::CLASSES);
+    const TC_TO_PG: Key<()> = Key::other(
+        "tc_to_pg",
+        "table",
+        "Priority groups (ingress queues) of classes, by default of the class's number: `{ 3 = 2 }`.",
+    )
+    .restart(reasons::CLASSES);
+    const TC_TO_QUEUE: Key<()> =
+        Key::other("tc_to_queue", "table", "Egress queues of classes, by default of the class's number.")
+            .restart(reasons::CLASSES);
     const QUEUES: Key<()> =
         Key::other("queues", "tables", "Settings of egress queues by class.").restart(reasons::QUEUES);
 
-    pub(super) const KEYS: Keys = &[&PRESET, &LOSSLESS, &TRUST, &SCHEDULER, &DSCP, &PCP, &QUEUES];
+    pub(super) const KEYS: Keys =
+        &[&PRESET, &LOSSLESS, &TRUST, &SCHEDULER, &DSCP, &PCP, &TC_TO_PG, &TC_TO_QUEUE, &QUEUES];
 }
 
 /// `[[classes.queues]]` and their `ecn`.
@@ -648,8 +661,20 @@ pub mod port {
     .restart(MAPS);
     const PCP: Key<()> =
         Key::other("pcp", "table", "Classes of PCP values at this port, over `[classes.pcp]`.").restart(MAPS);
+    const TC_TO_PG: Key<()> = Key::other(
+        "tc_to_pg",
+        "table",
+        "Priority groups of classes that arrive at this port, over `[classes.tc_to_pg]`.",
+    )
+    .restart(MAPS);
+    const TC_TO_QUEUE: Key<()> = Key::other(
+        "tc_to_queue",
+        "table",
+        "Egress queues, at any port, of classes that arrive at this port, over `[classes.tc_to_queue]`.",
+    )
+    .restart(MAPS);
     /// Names of the keys of a port's own map.
-    pub(crate) const CLASS_MAP: [&str; 3] = [TRUST.name, DSCP.name, PCP.name];
+    pub(crate) const CLASS_MAP: [&str; 5] = [TRUST.name, DSCP.name, PCP.name, TC_TO_PG.name, TC_TO_QUEUE.name];
     /// VLAN of untagged frames.
     pub(crate) const VLAN: Key<u16> = Key::<u16>::integer(
         "vlan",
@@ -723,6 +748,8 @@ pub mod port {
         &TRUST,
         &DSCP,
         &PCP,
+        &TC_TO_PG,
+        &TC_TO_QUEUE,
         &VLAN,
         &TAGGED,
         &WATCHDOG,
@@ -1039,9 +1066,11 @@ pub(crate) static TABLES: LazyLock<Vec<TableSchema>> = LazyLock::new(|| {
     ];
     let after = [
         TableSchema::table("classes", classes::KEYS),
-        // The keys of these two tables are code points.
+        // The keys of these tables are code points and classes.
         TableSchema::open("classes.dscp"),
         TableSchema::open("classes.pcp"),
+        TableSchema::open("classes.tc_to_pg"),
+        TableSchema::open("classes.tc_to_queue"),
         TableSchema::array("classes.queues", queues::KEYS).with_keys_of(ARBITERS.all()),
         TableSchema::inline("classes.queues.ecn", "`ecn` of [[classes.queues]]", queues::ECN_KEYS),
         TableSchema::table("pfc", pfc::KEYS),
@@ -1049,6 +1078,8 @@ pub(crate) static TABLES: LazyLock<Vec<TableSchema>> = LazyLock::new(|| {
         TableSchema::array("ports", port::KEYS),
         TableSchema::open("ports.dscp"),
         TableSchema::open("ports.pcp"),
+        TableSchema::open("ports.tc_to_pg"),
+        TableSchema::open("ports.tc_to_queue"),
         TableSchema::inline("ports.pci", "`pci` of [[ports]]", device::PCI_KEYS),
         TableSchema::inline(
             "ports.device_flow_control",

@@ -137,11 +137,17 @@ impl SwitchConfig {
         self.ports.iter().enumerate().map(|(index, port)| (self.class_map(index), port.priority))
     }
 
-    /// Classes that frames received on a port, or on a clone of it, can have.
+    /// Priority groups that frames received on a port, or on a clone of it, can have.
     ///
     /// # Panics
     /// If `port` is out of range.
-    pub fn classes_from(&self, port: usize) -> ClassSet {
+    pub fn groups_from(&self, port: usize) -> ClassSet {
+        let group = self.class_map(port).group;
+        self.classes_from(port).iter().map(|class| Class::new(group[class.index()])).collect()
+    }
+
+    /// Classes that frames received on a port, or on a clone of it, can have.
+    pub(crate) fn classes_from(&self, port: usize) -> ClassSet {
         let map = self.class_map(port);
         let mapped: &[u8] = match map.trust {
             Trust::Dscp => &map.dscp,

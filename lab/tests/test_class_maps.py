@@ -1,4 +1,4 @@
-"""Ports with maps of their own: frames of one DSCP from several ports get different classes, by PFC and by queues on the wire.
+"""Ports with maps of their own: frames of one DSCP from several ports get different classes, priority groups and queues, on the wire.
 
 The second test has the maps and VLANs of SONiC's tables, imported.
 """
@@ -21,9 +21,15 @@ WITHIN_S = 30
 DSCP, PRIORITY = 26, 5
 FRAMES, LENGTH = 40, 1500
 SINK = "02:00:00:00:00:0f"
-MACS = {port: f"02:00:00:00:00:0{n}" for n, port in enumerate("abcd", 1)}
-# What a port's keys make of DSCP 26, and of priority 5 with a tag.
-KEYS = {"a": ("", 3), "b": ("dscp = { 26 = 4 }", 4), "c": ('trust = "pcp"\npcp = { 5 = 6 }', 6), "d": ('trust = "port"\npriority = 7', 7)}
+MACS = {port: f"02:00:00:00:00:0{n}" for n, port in enumerate("abcde", 1)}
+# What a port's keys make of DSCP 26, and of priority 5 with a tag: priority group and queue.
+KEYS = {
+    "a": ("", 3, 3),
+    "b": ("dscp = { 26 = 4 }", 4, 4),
+    "c": ('trust = "pcp"\npcp = { 5 = 6 }', 6, 6),
+    "d": ('trust = "port"\npriority = 7', 7, 7),
+    "e": ("dscp = { 26 = 4 }\ntc_to_pg = { 4 = 6 }\ntc_to_queue = { 4 = 3 }", 6, 3),
+}
 CONFIG = """
 [switch]
 idle = "sleep"
@@ -43,7 +49,7 @@ lossless = [3, 4, 6, 7]
 
 def file_of(place, layout):
     text = CONFIG.format(layout=layout)
-    for port, keys in {"out": "", **{port: keys for port, (keys, _) in KEYS.items()}}.items():
+    for port, keys in {"out": "", **{port: keys for port, (keys, *_) in KEYS.items()}}.items():
         rate = "2Mbps" if port == "out" else "1Gbps"
         text += f'[[ports]]\nname = "{port}"\naf_packet = "sw-{port}"\nrate = "{rate}"\n{keys}\n'
     text += f'[[static_macs]]\nmac = "{SINK}"\nport = "out"\n'
@@ -63,6 +69,11 @@ def show(socket, *view):
     done = subprocess.run([weir_binary(), "show", "--socket", str(socket), *view], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def state(socket, *view_and_key):
+    *view, key = view_and_key
+    return json.loads(show(socket, *view, "--json"))["switches"][0][key]
 
 
 def paused_classes(frames):
@@ -93,12 +104,17 @@ def test_one_dscp_has_the_class_of_its_port(cables, tmp_path, layout):
             until(lambda: sum(not is_control(frame) for _, frame in sink.frames) == FRAMES * len(KEYS), "all frames", WITHIN_S)
             for recorder in recorders.values():
                 recorder.__exit__()
-        for port, (_, wanted) in KEYS.items():
-            assert paused_classes(frame for _, frame in recorders[port].frames) == {wanted}, port
-        queues = {of["port"]: of["frames"] for of in json.loads(show(socket, "queue", "counters", "--json"))["switches"][0]["queues"]}
-        assert queues["out"] == [FRAMES if n in (3, 4, 6, 7) else 0 for n in range(8)]
+        groups = {of["port"]: of for of in state(socket, "priority-group", "watermark", "shared", "priority_groups")}
+        for port, (_, group, _) in KEYS.items():
+            assert paused_classes(frame for _, frame in recorders[port].frames) == {group}, port
+            assert groups[port]["frames"] == [FRAMES if n == group else 0 for n in range(8)], port
+            assert [n for n in range(8) if groups[port]["shared_watermark_bytes"][n]] == [group], port
+        queues = {of["port"]: of["frames"] for of in state(socket, "queue", "counters", "queues")}
+        of_ports = [queue for *_, queue in KEYS.values()]
+        assert queues["out"] == [FRAMES * of_ports.count(n) for n in range(8)]
         maps = show(socket, "qos", "map", "dscp-tc")
-        assert "Ports: out, a, c, d\n" in maps and "Ports: b\n" in maps
+        assert "Ports: out, a, c, d\n" in maps and "Ports: b, e\n" in maps
+        assert all("Ports: e\n" in show(socket, "qos", "map", name) for name in ("tc-pg", "tc-queue"))
         finished = switch.stop()
     finished.check_sound()
 
@@ -143,7 +159,7 @@ def test_sonics_maps_and_vlans_of_ports_hold_on_the_wire(cables, tmp_path):
         # The new tag's priority is the class.
         tags = {(frame.src, frame[Dot1Q].vlan, frame[Dot1Q].prio) for frame in (Ether(frame) for _, frame in seen.frames)}
         assert tags == {(MACS["a"], 10, 1), (MACS["b"], 20, 2)}
-        queues = {of["port"]: of["frames"] for of in json.loads(show(socket, "queue", "counters", "--json"))["switches"][0]["queues"]}
+        queues = {of["port"]: of["frames"] for of in state(socket, "queue", "counters", "queues")}
         assert queues[sink][1:3] == [FRAMES, FRAMES]
         finished = switch.stop()
     finished.check_sound()

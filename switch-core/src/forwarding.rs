@@ -10,6 +10,7 @@ use weir_units::{BitRate, CLASSES, Class, ClassSet, PortBitmap, PortId, PortSet,
 use weir_wire::ethernet::{Headers, Parsed, TAG_BYTES};
 use weir_wire::mac_control::{ControlFrame, DecodeError};
 
+use crate::classify::FrameClass;
 use crate::control::handle_control;
 use crate::counters::{CounterSnapshot, Counters, DropReason, queue_stat};
 use crate::ecmp;
@@ -132,10 +133,10 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         self.counting.contains(port)
     }
 
-    /// Returns whether a frame of the current port may be admitted to the egress port `to`.
+    /// Returns whether a frame of the current port may be admitted to an egress queue.
     #[inline]
-    pub(crate) fn accepts(&self, ingress: QueueId, to: PortId) -> bool {
-        !self.dropping.contains(ingress.class()) && self.shared.accepts(to, ingress.class())
+    pub(crate) fn accepts(&self, ingress: QueueId, egress: QueueId) -> bool {
+        !self.dropping.contains(ingress.class()) && self.shared.accepts(egress)
     }
 
     #[inline]
@@ -178,11 +179,11 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             let clone = self.clones[port.index()][n];
             self.set_current_port(clone);
             for (packet, (headers, decision)) in burst.iter().zip(&decisions) {
-                let ingress = self.receive(clone, headers.as_ref(), packet.frame_bytes());
+                let (ingress, queue) = self.receive(clone, headers.as_ref(), packet.frame_bytes());
                 if let ForwardingDecision::Drop(reason) = decision {
                     self.drop_packet(now, packet, ingress, *reason, allocator);
                 } else if let Some(copy) = allocator.copy(packet) {
-                    self.forward(now, copy, ingress, *decision, allocator, sink);
+                    self.forward(now, copy, ingress, queue, *decision, allocator, sink);
                 } else {
                     self.drop_packet(now, packet, ingress, DropReason::NoMemory, allocator);
                 }
@@ -195,8 +196,8 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             while let Some((_, frame)) = accounts.next_if(|(behind, _)| *behind <= n) {
                 self.compare_counts(port, frame, |_, _| 0);
             }
-            let ingress = self.receive(port, headers.as_ref(), packet.frame_bytes());
-            self.forward(now, packet, ingress, decision, allocator, sink);
+            let (ingress, queue) = self.receive(port, headers.as_ref(), packet.frame_bytes());
+            self.forward(now, packet, ingress, queue, decision, allocator, sink);
         }
         accounts.for_each(|(_, frame)| self.compare_counts(port, frame, |_, _| 0));
         self.flush(now, port, allocator, sink);
@@ -219,13 +220,13 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
                 return allocator.recycle(packet);
             }
             Parsed::Malformed => {
-                let ingress = self.receive(port, None, packet.frame_bytes());
+                let (ingress, _) = self.receive(port, None, packet.frame_bytes());
                 return self.drop_packet(now, &packet, ingress, DropReason::Malformed, allocator);
             }
         };
-        let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
+        let (ingress, queue) = self.receive(port, Some(&headers), packet.frame_bytes());
         let decision = self.decide(now, port, &headers, &packet);
-        self.forward(now, packet, ingress, decision, allocator, sink);
+        self.forward(now, packet, ingress, queue, decision, allocator, sink);
     }
 
     /// Obeys a control frame, and compares its credit counts with those of the data before it. `uncounted` returns the part of a class that
@@ -261,17 +262,19 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         arrived.handle_account(frame, |class| self.arrived[class.index()] + uncounted(class, arrived));
     }
 
-    /// Counts a frame as received, and returns its ingress queue. Without headers the port's default class applies.
+    /// Counts a frame as received; returns its ingress queue, and its queue at any egress port. Without headers the port's default class
+    /// applies.
     #[inline(always)]
-    pub(crate) fn receive(&mut self, port: PortId, headers: Option<&Headers>, frame_bytes: u32) -> QueueId {
+    pub(crate) fn receive(&mut self, port: PortId, headers: Option<&Headers>, frame_bytes: u32) -> (QueueId, Class) {
         let classifier = &self.shared.classifier;
-        let class = headers.map_or_else(|| classifier.port_class(port), |headers| classifier.class(port, headers));
-        let ingress = QueueId::new(port, class);
+        let FrameClass { group, queue } =
+            headers.map_or_else(|| classifier.port_class(port), |headers| classifier.class(port, headers));
+        let ingress = QueueId::new(port, group);
         self.counters.add_frame(ingress, frame_bytes);
         if self.counts(port) {
-            self.arrived[class.index()] += self.shared.port(port).receive_accounting().count_of(frame_bytes);
+            self.arrived[group.index()] += self.shared.port(port).receive_accounting().count_of(frame_bytes);
         }
-        ingress
+        (ingress, queue)
     }
 
     /// Learns a frame's source address, and returns the forwarding decision.
@@ -336,11 +339,13 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
 
     /// Stages a frame or its copies for admission, or drops the frame.
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the frame's queues, and both sides of the driver")]
     pub(crate) fn forward(
         &mut self,
         now: Time,
         packet: P,
         ingress: QueueId,
+        queue: Class,
         decision: ForwardingDecision,
         allocator: &mut impl PacketAllocator<P>,
         sink: &mut impl AdmittedSink<P>,
@@ -350,8 +355,10 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             _ if self.dropping.contains(ingress.class()) => {
                 self.drop_packet(now, &packet, ingress, DropReason::PfcWatchdog, allocator);
             }
-            ForwardingDecision::To(to) => self.stage(now, packet, ingress, to, allocator, sink),
-            ForwardingDecision::Flood => self.flood(now, packet, ingress, allocator, sink),
+            ForwardingDecision::To(to) => {
+                self.stage(now, packet, ingress, QueueId::new(to, queue), allocator, sink);
+            }
+            ForwardingDecision::Flood => self.flood(now, packet, ingress, queue, allocator, sink),
         }
     }
 
@@ -366,10 +373,10 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             (Destination::Port(to), _) => Some(to),
             (Destination::AnyOf(ports), None) => Some(ecmp_port(shared, ports, packet.flow_hash())),
             (Destination::AnyOf(ports), Some(selection)) => {
-                let class = shared.classifier.class(port, headers);
+                let FrameClass { queue, .. } = shared.classifier.class(port, headers);
                 let flow_hash = ecmp::at_switch(packet.flow_hash(), shared.hash_seed);
                 let request = PathRequest { now, flow_hash, frame_bytes: packet.frame_bytes() };
-                Some(selection.select(shared, request, class, ports))
+                Some(selection.select(shared, request, queue, ports))
             }
         }
     }
@@ -393,6 +400,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         now: Time,
         packet: P,
         ingress: QueueId,
+        queue: Class,
         allocator: &mut impl PacketAllocator<P>,
         sink: &mut impl AdmittedSink<P>,
     ) {
@@ -420,12 +428,12 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             let Some(before) = last.replace(to) else { continue };
             self.counters.add(ingress, queue_stat::EXTRA, 1);
             match allocator.copy(&packet) {
-                Some(copy) => self.stage(now, copy, ingress, before, allocator, sink),
+                Some(copy) => self.stage(now, copy, ingress, QueueId::new(before, queue), allocator, sink),
                 None => self.drop_packet(now, &packet, ingress, DropReason::NoMemory, allocator),
             }
         }
         match last {
-            Some(last) => self.stage(now, packet, ingress, last, allocator, sink),
+            Some(last) => self.stage(now, packet, ingress, QueueId::new(last, queue), allocator, sink),
             None => {
                 let reason = if has_members { DropReason::PortDown } else { DropReason::VlanFilter };
                 self.drop_packet(now, &packet, ingress, reason, allocator);
@@ -460,15 +468,15 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         now: Time,
         mut packet: P,
         ingress: QueueId,
-        to: PortId,
+        egress: QueueId,
         allocator: &mut impl PacketAllocator<P>,
         sink: &mut impl AdmittedSink<P>,
     ) {
-        if !self.shared.accepts(to, ingress.class()) {
-            return self.refuse(now, &packet, ingress, to, allocator);
+        if !self.shared.accepts(egress) {
+            return self.refuse(now, &packet, ingress, egress, allocator);
         }
         if let Some(vlans) = &self.shared.vlans
-            && !vlans.set_tag(ingress, to, &mut packet)
+            && !vlans.set_tag(ingress.port(), egress, &mut packet)
         {
             return self.drop_packet(now, &packet, ingress, DropReason::NoMemory, allocator);
         }
@@ -476,20 +484,26 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             self.flush(now, ingress.port(), allocator, sink);
         }
         let bytes = self.shared.charge_alone(ingress.class(), packet.frame_bytes());
-        self.request
-            .push(BufferRequest { ingress, egress: QueueId::new(to, ingress.class()), bytes }, packet.frame_bytes());
+        self.request.push(BufferRequest { ingress, egress, bytes }, packet.frame_bytes());
         self.staged.push(packet);
     }
 
     /// Drops a frame whose egress port is closed, or drops its class.
     #[cold]
-    fn refuse(&mut self, now: Time, packet: &P, ingress: QueueId, to: PortId, allocator: &mut impl PacketAllocator<P>) {
-        let state = self.shared.port(to);
+    fn refuse(
+        &mut self,
+        now: Time,
+        packet: &P,
+        ingress: QueueId,
+        egress: QueueId,
+        allocator: &mut impl PacketAllocator<P>,
+    ) {
+        let state = self.shared.port(egress.port());
         if !state.is_open() {
             return self.drop_packet(now, packet, ingress, DropReason::PortDown, allocator);
         }
         if let Some(storms) = state.storms() {
-            storms.count_refused(ingress.class());
+            storms.count_refused(egress.class());
         }
         self.drop_packet(now, packet, ingress, DropReason::PfcWatchdog, allocator);
     }
@@ -681,8 +695,8 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     pub(crate) fn count_discarded(&mut self, port: PortId, frame_bytes: u32, reason: DropReason) {
         for n in 0..=self.clones[port.index()].len() {
             let at = if n == 0 { port } else { self.clones[port.index()][n - 1] };
-            let queue = self.receive(at, None, frame_bytes);
-            self.counters.count_drop(queue, reason);
+            let (ingress, _) = self.receive(at, None, frame_bytes);
+            self.counters.count_drop(ingress, reason);
         }
     }
 

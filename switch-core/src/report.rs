@@ -162,9 +162,9 @@ pub struct ClassReport {
     pub rate_rx: Option<BitRate>,
     /// Gauges of the port's flow control for the class.
     pub gauges: Gauges,
-    /// Ingress ports with frames in the egress queue while the peer blocks it, in ascending order; empty for a queue that is empty or may
-    /// send.
-    pub blocked_from: Box<[PortId]>,
+    /// Ingress queues, in ascending order, of the frames in the egress queue while the peer blocks it: at each port that frames came by, all
+    /// whose classes have this queue. Empty for a queue that is empty or may send.
+    pub blocked_from: Box<[QueueId]>,
     /// Counters of the egress queue's PFC watchdog; `None` if the queue is not watched. Frames that another lcore drops just after a
     /// storm's end are missing.
     pub storms: Option<StormCounters>,
@@ -321,6 +321,7 @@ impl StatsCollector {
         let state = self.shared.port(port);
         let (paused_rx, pauses_rx) = state.regulator.pause_time(now, class);
         let rated = state.regulator.rated_classes().contains(class);
+        let blocked_from = tx.queue(queue, queue_stat::BLOCKED_FROM);
         let by_class = |sum: &CounterSums, stat: usize| sum.port(port, stat + class.index());
         ClassReport {
             rx_frames: fwd.queue(queue, queue_stat::FRAMES),
@@ -344,7 +345,7 @@ impl StatsCollector {
             rate_rx: rated.then(|| state.regulator.rate(now, class)).flatten(),
             gauges: state.regulator.gauges(now, class),
             storms: state.storm_counters(class),
-            blocked_from: PortSet::from_bits(tx.queue(queue, queue_stat::BLOCKED_FROM)).iter().collect(),
+            blocked_from: self.shared.ingress_queues(PortSet::from_bits(blocked_from).iter(), class),
             ingress: self.shared.mmu.ingress_usage(queue, now),
             egress: Bytes::new(self.shared.mmu.egress_length(queue)),
             egress_max: self.shared.mmu.egress_length_max(queue),

@@ -247,18 +247,24 @@ impl Shared {
         self.ever_closed.load(Ordering::Relaxed) >> (port.0 % u64::BITS as u16) & 1 != 0
     }
 
+    /// Returns the ingress queues, in ascending order, of frames that came by these ports and have the queue `queue` at their egress port.
+    pub(crate) fn ingress_queues(&self, ports: impl IntoIterator<Item = PortId>, queue: Class) -> Box<[QueueId]> {
+        let groups = |port| self.classifier.groups_of(port, queue).iter().map(move |group| QueueId::new(port, group));
+        ports.into_iter().flat_map(groups).collect()
+    }
+
     /// Returns whether data frames may leave by a port.
     #[inline]
     pub(crate) fn is_open(&self, port: PortId) -> bool {
         !self.may_be_closed(port) || self.port(port).is_open()
     }
 
-    /// Returns whether frames of a class may enter a port's egress queue: the link is up, and no storm drops them.
+    /// Returns whether frames may enter an egress queue: the link is up, and no storm drops them.
     ///
     /// Relaxed, as for the link: the transmitter drops a frame that is admitted nevertheless.
     #[inline]
-    pub(crate) fn accepts(&self, port: PortId, class: Class) -> bool {
-        !self.may_be_closed(port) || self.port(port).accepts(class)
+    pub(crate) fn accepts(&self, egress: QueueId) -> bool {
+        !self.may_be_closed(egress.port()) || self.port(egress.port()).accepts(egress.class())
     }
 
     /// Returns whether frames may enter all of these egress queues.

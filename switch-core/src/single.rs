@@ -36,7 +36,7 @@ use per_frame_output::{PerFrameOutput, RefusedFrame};
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pipeline<P, S: PortBitmap = PortSet> {
-    /// Classes with at least one received frame.
+    /// Numbers of the ingress queues with at least one received frame, mostly those of the egress queues too.
     seen: ClassSet,
     forwarding: Forwarding<P, S>,
     transmission: Transmission<P, PerFrameOutput<P, S>>,
@@ -99,12 +99,12 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
                 return false;
             }
         };
-        let ingress = forwarding.receive(port, Some(&headers), packet.frame_bytes());
+        let (ingress, queue) = forwarding.receive(port, Some(&headers), packet.frame_bytes());
         seen.insert(ingress.class());
         match forwarding.decide(now, port, &headers, &packet) {
-            ForwardingDecision::To(to) if forwarding.accepts(ingress, to) => {
+            ForwardingDecision::To(to) if forwarding.accepts(ingress, QueueId::new(to, queue)) => {
                 let bytes = forwarding.shared.charge_alone(ingress.class(), packet.frame_bytes());
-                let charged = BufferRequest { ingress, egress: QueueId::new(to, ingress.class()), bytes };
+                let charged = BufferRequest { ingress, egress: QueueId::new(to, queue), bytes };
                 let is_first = alone && !forwarding.counts(port);
                 let stays = if is_first { transmission.bypass(now, packet, charged, driver) } else { Some(packet) };
                 let Some(packet) = stays else {
@@ -116,7 +116,7 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
                 }
                 forwarding.count_arrived(port);
             }
-            decision => self.forward_elsewhere(now, packet, ingress, decision, driver),
+            decision => self.forward_elsewhere(now, packet, ingress, queue, decision, driver),
         }
         false
     }
@@ -142,11 +142,12 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
         now: Time,
         packet: P,
         ingress: QueueId,
+        queue: Class,
         decision: ForwardingDecision,
         allocator: &mut impl PacketAllocator<P>,
     ) {
         let Pipeline { forwarding, transmission, .. } = self;
-        forwarding.forward(now, packet, ingress, decision, allocator, transmission);
+        forwarding.forward(now, packet, ingress, queue, decision, allocator, transmission);
         forwarding.flush(now, ingress.port(), allocator, transmission);
     }
 
@@ -202,7 +203,8 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
             // The published counter has 64 bits.
             for (index, port) in transmission.ports.iter().enumerate() {
                 for (class, of_class) in Class::ALL.into_iter().zip(&mut report.ports[port.id.index()].classes) {
-                    let from: Box<[PortId]> = transmission.blocked_from(now, index, class).into_iter().collect();
+                    let from = transmission.blocked_from(now, index, class);
+                    let from = forwarding.shared.ingress_queues(from, class);
                     if of_class.blocked_from != from {
                         Arc::make_mut(of_class).blocked_from = from;
                     }

@@ -70,14 +70,15 @@ impl Vlans {
         Some(&self.vlans[index]).filter(|vlan| vlan.members.contains(port))
     }
 
-    /// Changes a received frame's tag to that of the VLAN at the egress port. A priority is kept, and one without tag gets the class's.
+    /// Changes the tag of a frame received by `from` to that of the VLAN at the egress port. A priority is kept, and one without tag gets
+    /// the queue's.
     /// Returns false if the frame has no room for a tag.
     #[inline]
-    pub(crate) fn set_tag<P: Packet>(&self, ingress: QueueId, to: PortId, packet: &mut P) -> bool {
+    pub(crate) fn set_tag<P: Packet>(&self, from: PortId, egress: QueueId, packet: &mut P) -> bool {
         let received = packet.tag();
-        let Some(vlan) = self.of_frame(ingress.port(), received) else { return false };
-        let priority = received.map_or((ingress.class().index() as u16) << PCP_SHIFT, |tag| tag & !ID_MASK);
-        let tag = vlan.tagged.contains(to).then_some(priority | vlan.id);
+        let Some(vlan) = self.of_frame(from, received) else { return false };
+        let priority = received.map_or((egress.class().index() as u16) << PCP_SHIFT, |tag| tag & !ID_MASK);
+        let tag = vlan.tagged.contains(egress.port()).then_some(priority | vlan.id);
         tag == received || packet.set_tag(tag)
     }
 

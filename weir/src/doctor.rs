@@ -122,10 +122,11 @@ fn text(CheckResult { subject, state, message, fix }: &CheckResult) -> String {
 /// no switch.
 fn lossless(switch: Option<&SwitchConfig>) -> Vec<(usize, Vec<usize>)> {
     let Some(switch) = switch else { return vec![(3, vec![26])] };
-    let maps: Vec<&ClassMap> = switch.class_maps().map(|(map, _)| map).filter(|map| map.trust == Trust::Dscp).collect();
+    let trusted = switch.class_maps().map(|(map, _)| map).filter(|map| map.trust == Trust::Dscp);
+    let groups: Vec<[u8; 64]> = trusted.map(ClassMap::group_of_dscp).collect();
     let points = |class: Class| {
         let has_class =
-            |point: &usize| !maps.is_empty() && maps.iter().all(|map| usize::from(map.dscp[*point]) == class.index());
+            |point: &usize| !groups.is_empty() && groups.iter().all(|map| usize::from(map[*point]) == class.index());
         (0..64).filter(has_class).collect()
     };
     switch.classes.lossless.iter().map(|class| (class.index(), points(class))).collect()

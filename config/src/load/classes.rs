@@ -1,7 +1,7 @@
 //! `[classes]` and `[pfc]`.
 
 use weir_arbitration::{ARBITERS, ArbiterChoice};
-use weir_reader::{Problem, Table};
+use weir_reader::{Doc, Problem, Table};
 use weir_units::{Bytes, Class, ClassSet, Span};
 
 use super::kinds::chosen_kind;
@@ -23,13 +23,19 @@ pub(super) fn read(root: &Table<'_>, mtu: u64, time_dilation: u32) -> (ClassConf
     for &(point, class) in preset.dscp {
         dscp[point] = class;
     }
-    let mut pcp = [0, 1, 2, 3, 4, 5, 6, 7];
-    override_map(&table.table("dscp", "classes.dscp"), "DSCP", &mut dscp);
-    override_map(&table.table("pcp", "classes.pcp"), "PCP", &mut pcp);
+    let mut map = ClassMap {
+        trust: table.get(&keys::TRUST),
+        dscp,
+        pcp: ClassMap::IDENTITY,
+        group: ClassMap::IDENTITY,
+        queue: ClassMap::IDENTITY,
+    };
+    let tables = ["classes.dscp", "classes.pcp", "classes.tc_to_pg", "classes.tc_to_queue"];
+    override_maps(&table, tables, &mut map);
     let scheduler = table.get(&keys::SCHEDULER);
     let classes = ClassConfig {
         lossless: lossless(&table).unwrap_or(preset.lossless),
-        map: ClassMap { trust: table.get(&keys::TRUST), dscp, pcp },
+        map,
         scheduler,
         queues: queues(&table, preset, mtu, scheduler),
     };
@@ -50,8 +56,7 @@ pub(super) fn port_map(port: &Table<'_>, switch: &ClassMap) -> Option<Box<ClassM
     }
     let mut map = Box::new(switch.clone());
     map.trust = port.given(&port_keys::TRUST).unwrap_or(switch.trust);
-    override_map(&port.table("dscp", "ports.dscp"), "DSCP", &mut map.dscp);
-    override_map(&port.table("pcp", "ports.pcp"), "PCP", &mut map.pcp);
+    override_maps(port, ["ports.dscp", "ports.pcp", "ports.tc_to_pg", "ports.tc_to_queue"], &mut map);
     for (key, field) in [("dscp", Trust::Dscp), ("pcp", Trust::Pcp)] {
         if port.has(key) && map.trust != field && port.doc().sound(&["classes.trust", &port.key_path("trust")]) {
             let help = format!("write trust = \"{key}\" in the port, or take `{key}` out");
@@ -81,9 +86,60 @@ fn lossless(table: &Table<'_>) -> Option<ClassSet> {
     Some(set)
 }
 
-/// Adds the classes of a table `26 = 3`, `"24-31" = 3` to a map. A code point in two keys is an error, since their precedence would be
+/// Adds the tables of `[classes]` or of a port to a map.
+fn override_maps(table: &Table<'_>, [by_dscp, by_pcp, groups, queues]: [&'static str; 4], map: &mut ClassMap) {
+    override_map(&table.table("dscp", by_dscp), "DSCP", "class", &mut map.dscp);
+    override_map(&table.table("pcp", by_pcp), "PCP", "class", &mut map.pcp);
+    override_map(&table.table(TC_TO_PG, groups), "class", "priority group", &mut map.group);
+    override_map(&table.table(TC_TO_QUEUE, queues), "class", "queue", &mut map.queue);
+}
+
+const TC_TO_PG: &str = "tc_to_pg";
+const TC_TO_QUEUE: &str = "tc_to_queue";
+
+/// Checks that frames which are lossless in their priority group are so in their egress queue, and the other way round.
+pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
+    let lossless = &config.classes.lossless;
+    let mut reported: Vec<(String, Class)> = Vec::new();
+    for port in (0..config.ports.len()).filter(|port| config.ports[*port].clone_of().is_none()) {
+        let own = format!("ports[{port}]");
+        let places = [&own, "classes"].map(|table| [TC_TO_QUEUE, TC_TO_PG].map(|key| format!("{table}.{key}")));
+        let Some(place) = places.into_iter().flatten().find(|key| doc.has(key)) else { continue };
+        let keys = ["dscp", "pcp", "trust", TC_TO_PG, TC_TO_QUEUE];
+        let is_sound = |table: &str| keys.iter().all(|key| doc.sound(&[&format!("{table}.{key}")]));
+        if !is_sound(&own) || !is_sound("classes") || !doc.sound(&["classes.lossless", "classes.preset"]) {
+            continue;
+        }
+        let map = config.class_map(port);
+        for class in config.classes_from(port).iter() {
+            let [group, queue] = [map.group, map.queue].map(|numbers| numbers[class.index()]);
+            let [keeps, is_paused] = [group, queue].map(|number| lossless.contains(Class::new(number)));
+            let at = (place.clone(), class);
+            if keeps == is_paused || reported.contains(&at) {
+                continue;
+            }
+            let (number, other) = (class.number(), if keeps { group } else { queue });
+            let message = match keeps {
+                true => format!(
+                    "class {number} has the lossless priority group {group} and the lossy queue {queue}, which a peer \
+                     can't pause"
+                ),
+                false => format!(
+                    "class {number} has the lossy priority group {group}, where frames are dropped, and the lossless queue \
+                     {queue}"
+                ),
+            };
+            let key = if keeps { TC_TO_QUEUE } else { TC_TO_PG };
+            let help = format!("write {key} = {{ {number} = {other} }}, or both numbers into `lossless`, or neither");
+            doc.note(Problem::new(message, help).with_label(at.0.clone(), "").with_label("classes.lossless", "these"));
+            reported.push(at);
+        }
+    }
+}
+
+/// Adds the numbers of a table `26 = 3`, `"24-31" = 3` to a map. A code point in two keys is an error, since their precedence would be
 /// unclear.
-fn override_map(table: &Table<'_>, field: &str, map: &mut [u8]) {
+fn override_map(table: &Table<'_>, field: &str, target: &str, map: &mut [u8]) {
     let last = map.len() - 1;
     let mut given_by: Vec<Option<&str>> = vec![None; map.len()];
     for key in table.entries() {
@@ -96,7 +152,7 @@ fn override_map(table: &Table<'_>, field: &str, map: &mut [u8]) {
         let Some(class) = table.integer(key, 0..=7) else { continue };
         let range = from..=to;
         if let Some((point, other)) = range.clone().find_map(|point| given_by[point].map(|other| (point, other))) {
-            let message = format!("`{key}` and `{other}` both give {field} {point} a class");
+            let message = format!("`{key}` and `{other}` both give {field} {point} a {target}");
             let problem = Problem::new(message, format!("leave {field} {point} in one of them"))
                 .with_key_label(table.key_path(key), "")
                 .with_key_label(table.key_path(other), "and here");

@@ -17,6 +17,8 @@ const INHERITED: &[&str] = &[
     "trust",
     "dscp",
     "pcp",
+    "tc_to_pg",
+    "tc_to_queue",
     "vlan",
     "tagged",
     "state",

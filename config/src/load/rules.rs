@@ -5,7 +5,7 @@
 use weir_reader::{Doc, Problem};
 
 use super::policy::context;
-use super::{flow_rules, nic, reserves, vlans, watchdog};
+use super::{classes, flow_rules, nic, reserves, vlans, watchdog};
 use crate::keys::buffer_rates;
 use crate::{Headroom, LcoreLayout, SwitchConfig};
 
@@ -14,6 +14,7 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     config.buffer.policy.check(&context(doc, config));
     alphas_are_dts(doc, config);
     watchdog::check(doc, config);
+    classes::check(doc, config);
     vlans::check(doc, config);
     flow_rules::check(doc, config);
     nic::check(doc, config);

@@ -274,6 +274,25 @@ fn ports_have_maps_of_their_own_over_the_switchs() {
     assert_eq!((class(1, 40), class(0, 40)), (5, 0));
     assert_eq!((config.class_map(2).trust, config.class_map(2).pcp), (Trust::Pcp, [0, 1, 2, 1, 4, 5, 6, 7]));
     assert!(config.ports[0].class_map.is_none());
-    assert_eq!(config.classes_from(1), ClassSet::from_bits(0b111_1001));
-    assert_eq!(config.classes_from(2), ClassSet::from_bits(0b1111_0111));
+    assert_eq!(config.groups_from(1), ClassSet::from_bits(0b111_1001));
+    assert_eq!(config.groups_from(2), ClassSet::from_bits(0b1111_0111));
+}
+
+#[test]
+fn classes_have_priority_groups_and_queues_of_their_own() {
+    let port = |name: &str, keys: &str| {
+        format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n{keys}\n")
+    };
+    let config = good(
+        &("[classes]\nlossless = [2, 3]\ntc_to_pg = { \"0-1\" = 0 }\ntc_to_queue = { 3 = 2 }\n".to_owned()
+            + &port("a", "")
+            + &port("b", "tc_to_pg = { 3 = 2, 1 = 1 }")),
+    );
+    let map = |port: usize| (config.class_map(port).group, config.class_map(port).queue);
+    assert_eq!(map(0), ([0, 0, 2, 3, 4, 5, 6, 7], [0, 1, 2, 2, 4, 5, 6, 7]));
+    assert_eq!(map(1), ([0, 1, 2, 2, 4, 5, 6, 7], [0, 1, 2, 2, 4, 5, 6, 7]));
+    assert_eq!([0, 1].map(|port| config.class_map(port).group_of_dscp()[3]), [3, 2]);
+    assert_eq!(config.class_map(0).queue_of_dscp(8).unwrap()[3], 2);
+    // Classes 1 to 6 by the preset, and 0 without an IP header.
+    assert_eq!(config.groups_from(1), ClassSet::from_bits(0b111_0111));
 }

@@ -311,14 +311,14 @@ impl NicStatsCell {
     }
 }
 
-/// The class that the switch gives a frame of the host, and that a NIC behind the same port gives one for it.
+/// The priority group that the switch gives a frame of the host, and the class that a NIC behind the same port gives one for it.
 fn class_of(classifier: &Classifier, port: PortId, frame: &Frame) -> Class {
     let glance = frame.parse_fast();
     if glance.is_plain {
-        return classifier.class_of_plain(port, &glance);
+        return classifier.class_of_plain(port, &glance).group;
     }
     match ethernet::parse(frame.0.data()) {
-        Parsed::Data(headers) => classifier.class(port, &headers),
-        Parsed::Control(_) | Parsed::Malformed => classifier.port_class(port),
+        Parsed::Data(headers) => classifier.class(port, &headers).group,
+        Parsed::Control(_) | Parsed::Malformed => classifier.port_class(port).group,
     }
 }

@@ -98,8 +98,8 @@ impl BurstRequest {
         }
     }
 
-    /// Adds packets of these routes (ingress first), lengths and charges. Stops at the first packet of a new route that `takes`
-    /// rejects. Returns the number of added packets.
+    /// Adds packets of these routes (ingress first), lengths and charges. Stops at the first packet of a new route whose egress queue
+    /// `takes` rejects. Returns the number of added packets.
     ///
     /// # Panics
     /// If the burst has no room for all of them, or routes and charges differ in number.
@@ -109,7 +109,7 @@ impl BurstRequest {
         pairs: impl ExactSizeIterator<Item = (QueueId, QueueId)>,
         lengths: &[u32],
         bytes: impl ExactSizeIterator<Item = u32>,
-        mut takes: impl FnMut(QueueId, QueueId) -> bool,
+        mut takes: impl FnMut(QueueId) -> bool,
     ) -> usize {
         assert_eq!(bytes.len(), pairs.len());
         let before = self.len;
@@ -117,7 +117,7 @@ impl BurstRequest {
             let index = self.route_by_egress[egress.index() % EGRESS_QUEUES];
             let known = self.routes.get(usize::from(index));
             let is_known = known.is_some_and(|route| route.egress == egress && route.ingress == ingress);
-            if !is_known && !takes(ingress, egress) {
+            if !is_known && !takes(egress) {
                 break;
             }
             self.push(BufferRequest { ingress, egress, bytes }, *frame_bytes);

@@ -46,6 +46,8 @@ struct Fabric {
     random: u64,
     now: u64,
     peers: Vec<Peer>,
+    /// Egress queue of each class from a port: its own at half of the ports; at the others, drawn for lossless classes.
+    queue_of: Vec<[Class; 8]>,
     egress: Vec<EgressPort>,
     lost: u64,
     dropped_lossy: u64,
@@ -97,8 +99,9 @@ impl Fabric {
             paused: ClassSet::EMPTY,
             phase,
         };
-        Fabric {
+        let mut fabric = Fabric {
             peers: (0..PORTS).map(peer).collect(),
+            queue_of: vec![Class::ALL; usize::from(PORTS)],
             egress: (0..PORTS).map(|_| EgressPort::default()).collect(),
             mmu,
             charge,
@@ -106,7 +109,13 @@ impl Fabric {
             now: 0,
             lost: 0,
             dropped_lossy: 0,
+        };
+        for port in usize::from(PORTS) / 2..usize::from(PORTS) {
+            for class in LOSSLESS {
+                fabric.queue_of[port][class.index()] = LOSSLESS[fabric.draw(4) as usize];
+            }
         }
+        fabric
     }
 
     fn time(&self) -> Time {
@@ -169,7 +178,8 @@ impl Fabric {
     }
 
     fn put_on_link(&mut self, port: usize, class: Class, to: u16, bytes: u32) {
-        let (ingress, egress) = (QueueId::new(PortId(port as u16), class), QueueId::new(PortId(to), class));
+        let queue = self.queue_of[port][class.index()];
+        let (ingress, egress) = (QueueId::new(PortId(port as u16), class), QueueId::new(PortId(to), queue));
         let arrival = BufferRequest { ingress, egress, bytes: self.charge.frame_charge(bytes - 4) };
         let frame = Frame { arrival, wire: u64::from(bytes) + WIRE_OVERHEAD };
         self.peers[port].link.push_back((self.now + PROPAGATION + 1, frame));

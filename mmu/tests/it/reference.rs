@@ -11,6 +11,7 @@ use model::Model;
 
 const PORTS: u16 = 3;
 const LOSSY: Class = Class::new(0);
+const OTHER_LOSSY: Class = Class::new(1);
 const LOSSLESS: [Class; 2] = [Class::new(3), Class::new(4)];
 const XON: Xon = Xon { offset: Bytes::new(1_500), floor: Bytes::new(2_000) };
 
@@ -27,8 +28,8 @@ fn bounds(has_private: bool) -> Bounds {
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Burst of packets of one port: port of departure, class, bytes with FCS.
-    Admit(u16, Vec<(u16, Class, u32)>),
+    /// Burst of packets of one port: port of departure, classes of ingress and egress queue, bytes with FCS.
+    Admit(u16, Vec<(u16, [Class; 2], u32)>),
     /// Held packets, by index, sent as one burst; if true and the MMU permits it, as several ports send in one poll.
     Release(Vec<prop::sample::Index>, bool),
     Reconsider(u16),
@@ -36,7 +37,11 @@ enum Operation {
 
 /// Operation, and its nanoseconds after the previous one.
 fn operation() -> impl Strategy<Value = (u64, Operation)> {
-    let class = prop_oneof![Just(LOSSY), Just(LOSSLESS[0]), Just(LOSSLESS[0]), Just(LOSSLESS[1])];
+    let [one, other] = LOSSLESS;
+    let same = prop_oneof![Just(LOSSY), Just(one), Just(one), Just(other)].prop_map(|class| [class; 2]);
+    // Lossy packets of several ingress queues for one egress queue are placed one ingress queue after the other.
+    let split = prop::sample::select(vec![[one, other], [other, one], [LOSSY, OTHER_LOSSY]]);
+    let class = prop_oneof![4 => same, 1 => split];
     // Round numbers too, which meet thresholds exactly.
     let bytes = prop_oneof![2 => 64..1_519u32, 1 => Just(800u32)];
     let packet = (0..PORTS, class, bytes);
@@ -66,7 +71,7 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), Te
     for port in (0..PORTS).map(PortId) {
         let before = &mut advertised[port.index()];
         *before = mmu.off_classes(port, *before);
-        for class in [LOSSY, LOSSLESS[0], LOSSLESS[1]] {
+        for class in [LOSSY, OTHER_LOSSY, LOSSLESS[0], LOSSLESS[1]] {
             let id = QueueId::new(port, class);
             let (is, should) = (mmu.ingress_usage(id, model.now), &model.queues[id.index()]);
             let levels = [is.private, is.shared, is.headroom, is.headroom_limit].map(Bytes::get);
@@ -76,11 +81,11 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), Te
                 "{:?}; the rule of each policy stands in reference/model.rs",
                 id
             );
-            let off = should.off || (model.is_dsh() && class != LOSSY && model.port_off[port.index()]);
+            let off = should.off || (model.is_dsh() && LOSSLESS.contains(&class) && model.port_off[port.index()]);
             prop_assert_eq!(is.off, off, "{:?}", id);
             prop_assert_eq!(before.contains(class), off, "{:?}: what the transmitter believes", id);
             prop_assert_eq!(mmu.egress_length(id), model.egress[id.index()].length);
-            if class != LOSSY {
+            if LOSSLESS.contains(&class) {
                 if let Some(victim) = is.gauges.value("victim") {
                     prop_assert_eq!(victim == 1, model.is_victim(port.index()) && !model.is_paused(port.index()));
                 }
@@ -137,9 +142,9 @@ fn run(name: &'static str, form: Form, operations: &[(u64, Operation)]) -> Resul
             Operation::Admit(port, burst) => {
                 let arrivals: Vec<BufferRequest> = burst
                     .iter()
-                    .map(|(to, class, bytes)| BufferRequest {
-                        ingress: QueueId::new(PortId(*port), *class),
-                        egress: QueueId::new(PortId(*to), *class),
+                    .map(|(to, [group, queue], bytes)| BufferRequest {
+                        ingress: QueueId::new(PortId(*port), *group),
+                        egress: QueueId::new(PortId(*to), *queue),
                         bytes: charge.frame_charge(bytes - 4),
                     })
                     .collect();

@@ -47,17 +47,18 @@ impl QueueRoute {
         QueueId::of_index((self.0 >> 16) as usize)
     }
 
-    /// Returns a label that distinguishes routes from one ingress port: both sides have the same class, so the egress queue suffices. Its
-    /// lowest bits suffice if routes differ in [no others](QueueRoute::LABEL_BITS).
+    /// Returns a label that distinguishes routes from one ingress port if their egress queues do, and these differ in
+    /// [no other bits](QueueRoute::LABEL_BITS).
     #[inline(always)]
     pub(super) fn label(self) -> u8 {
         (self.0 >> QueueRoute::LABEL_BITS.trailing_zeros()) as u8
     }
 
-    /// Bits of [labels](QueueRoute::label) within a route, the bits of an egress queue outside labels, and those of its class.
+    /// Bits of [labels](QueueRoute::label) within a route, and the bits of an egress queue outside labels.
     pub(super) const LABEL_BITS: u32 = 0x00ff_0000;
     pub(super) const OTHER_EGRESS_BITS: u32 = 0xff00_0000;
-    pub(super) const CLASS_BITS: u32 = 0x0007_0000;
+    /// Bits of the ingress queue within a route.
+    pub(super) const INGRESS_BITS: u32 = 0xffff;
 
     #[inline(always)]
     pub(super) fn differs_from(self, other: QueueRoute) -> u32 {

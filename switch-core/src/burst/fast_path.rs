@@ -5,11 +5,12 @@
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_units::{Class, PortId, QueueId, Time, bits};
+use weir_units::{PortId, QueueId, Time, bits};
 use weir_wire::ethernet::Parsed;
 
 use super::exact_match::{ExactMatchCache, QueueRoute};
 use super::grouping::FrameRoutes;
+use crate::classify::FrameClass;
 use crate::fdb::Destination;
 use crate::forwarding::{AdmittedSink, Forwarding};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketAllocator};
@@ -21,7 +22,7 @@ struct HeaderFields {
     destination: u64,
     source: u64,
     frame_bytes: u32,
-    class: Class,
+    class: FrameClass,
     /// Whether the frame is [plain](weir_wire::ethernet::FastHeaders) and not too long. If not, the other fields are meaningless.
     is_plain: bool,
 }
@@ -246,7 +247,8 @@ impl<P: Packet> Forwarding<P> {
         if to == port {
             return None;
         }
-        let route = QueueRoute::new(QueueId::new(port, frame.class), QueueId::new(to, frame.class));
+        let FrameClass { group, queue } = frame.class;
+        let route = QueueRoute::new(QueueId::new(port, group), QueueId::new(to, queue));
         // A station's first frame alone leaves the cache to others.
         if is_known
             && let Some(key) = packet.header_key()

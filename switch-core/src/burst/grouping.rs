@@ -176,7 +176,7 @@ impl<P: Packet> Forwarding<P> {
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, request, .. } = self;
         let (ingress, egress) = (route.ingress(), route.egress());
-        if !shared.accepts(egress.port(), ingress.class()) {
+        if !shared.accepts(egress) {
             return 0;
         }
         let (length, packets) = (lengths[0], lengths.len());
@@ -207,27 +207,29 @@ impl<P: Packet> Forwarding<P> {
         let count = *count;
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, request, .. } = self;
-        if !shared.accepts_all(routes[..count].iter().map(|route| route.egress())) {
+        // Queues of one number have one egress queue per ingress queue; else routes to one queue may come by several.
+        let is_one_ingress = differ & QueueRoute::INGRESS_BITS == 0;
+        let shares_egress = !is_one_ingress && !shared.classifier.is_identity();
+        if shares_egress || !shared.accepts_all(routes[..count].iter().map(|route| route.egress())) {
             return self.stage_each(port, &routes[..count], &lengths[..count]);
         }
         let (length, mut groups) = (lengths[0], BurstGroups::new(count, routes, differ));
         if have_one_length(&lengths[..count]) {
             let charge = shared.charge.frame_charge(length);
-            let is_one_class = differ & QueueRoute::CLASS_BITS == 0;
-            if is_one_class {
+            if is_one_ingress {
                 counters.add_frames(routes[0].ingress(), count as u64, u64::from(length) * count as u64);
             }
             request.push_uniform_charges(count, charge);
             while let Some(group) = groups.next_large() {
                 let group = group.with_bytes(group.packets * charge, group.packets * length);
-                if !is_one_class {
+                if !is_one_ingress {
                     count_group(counters, &group);
                 }
                 request.push_group(group);
             }
             for group in groups.rest() {
                 let group = group.with_bytes(charge, length);
-                if !is_one_class {
+                if !is_one_ingress {
                     count_group(counters, &group);
                 }
                 request.push_group(group);
@@ -271,7 +273,7 @@ impl<P: Packet> Forwarding<P> {
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, request, .. } = self;
         let (charge, pairs) = (shared.charge, routes.iter().map(|route| (route.ingress(), route.egress())));
-        let takes = |ingress: QueueId, egress: QueueId| shared.accepts(egress.port(), ingress.class());
+        let takes = |egress: QueueId| shared.accepts(egress);
         let staged = request.push_each(pairs, lengths, lengths.iter().map(|bytes| charge.frame_charge(*bytes)), takes);
         let mut totals = ClassTotals::default();
         for (route, frame_bytes) in routes.iter().zip(lengths).take(staged) {

@@ -5,13 +5,15 @@ use weir_units::{Class, PortId, QueueId, Time};
 use weir_wire::ethernet::Parsed;
 
 use super::Shared;
+use crate::classify::FrameClass;
 use crate::fdb::{Destination, FdbKey};
 use crate::packet::{Direction, Packet};
 
 /// Class and queues of a frame, derived from its headers and the forwarding table, with the queues' present occupancy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketContext {
-    /// Class of the frame; `None` for MAC control frames and malformed ones.
+    /// Number of the frame's ingress queue where it arrives, and of its egress queue where it leaves; `None` for MAC control frames and
+    /// malformed ones.
     pub class: Option<Class>,
     /// Ingress queue and its occupancy.
     pub ingress: Option<(QueueId, QueueOccupancy)>,
@@ -41,9 +43,10 @@ impl Shared {
             Direction::Inbound => (Some(at), behind(headers.destination).filter(|to| *to != at)),
             Direction::Outbound => (behind(packet.source()).filter(|from| *from != at), Some(at)),
         };
-        let class = self.classifier.class(from.unwrap_or(at), &headers);
-        let queue = |port| QueueId::new(port, class);
-        self.context(Some(class), from.map(queue), to.map(queue))
+        let FrameClass { group, queue } = self.classifier.class(from.unwrap_or(at), &headers);
+        let class = if direction == Direction::Inbound { group } else { queue };
+        let (ingress, egress) = (from.map(|port| QueueId::new(port, group)), to.map(|port| QueueId::new(port, queue)));
+        self.context(Some(class), ingress, egress)
     }
 
     /// Returns the context of a frame with a known queue: the ingress queue that it enters, or the egress queue that it left.
@@ -55,13 +58,11 @@ impl Shared {
         packet: &P,
     ) -> PacketContext {
         let context = self.packet_context(now, queue.port(), direction, packet);
-        let with_class = |port: PortId| QueueId::new(port, queue.class());
-        let (ingress, egress) = (context.ingress.map(|(id, _)| id.port()), context.egress.map(|(id, _)| id.port()));
         let (ingress, egress) = match direction {
-            Direction::Inbound => (Some(queue.port()), egress),
-            Direction::Outbound => (ingress, Some(queue.port())),
+            Direction::Inbound => (Some(queue), context.egress.map(|(id, _)| id)),
+            Direction::Outbound => (context.ingress.map(|(id, _)| id), Some(queue)),
         };
-        self.context(Some(queue.class()), ingress.map(with_class), egress.map(with_class))
+        self.context(Some(queue.class()), ingress, egress)
     }
 
     fn context(&self, class: Option<Class>, ingress: Option<QueueId>, egress: Option<QueueId>) -> PacketContext {

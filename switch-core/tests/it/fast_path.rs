@@ -57,16 +57,34 @@ fn arrivals() -> impl Strategy<Value = Vec<(u16, u16, u8, u32, Kind)>> {
     prop::collection::vec(prop_oneof![train, in_turn, mixed], 1..12).prop_map(|bursts| bursts.concat())
 }
 
+/// Priority groups and queues of classes: mostly their own numbers, else lossless ones for lossless classes.
+fn tables() -> impl Strategy<Value = String> {
+    let lossless = || prop::sample::select(vec![3, 4]);
+    let lossy = || prop::sample::select(vec![0, 1, 5]);
+    let drawn = ([lossless(), lossless()], [lossless(), lossless()], [lossy(), lossy()], [lossy(), lossy()]);
+    let drawn = drawn.prop_map(|([pg3, pg4], [queue3, queue4], [pg0, pg5], [queue0, queue5])| {
+        format!(
+            "tc_to_pg = {{ 0 = {pg0}, 3 = {pg3}, 4 = {pg4}, 5 = {pg5} }}\n\
+             tc_to_queue = {{ 0 = {queue0}, 3 = {queue3}, 4 = {queue4}, 5 = {queue5} }}"
+        )
+    });
+    prop_oneof![Just(String::new()), drawn]
+}
+
 /// Results of a switch for these arrivals: the frames sent by each port, and the report as text.
 fn outcome(
     buffer: &str,
+    tables: &str,
     layout: LcoreLayout,
     arrivals: &[(u16, u16, u8, u32, Kind)],
     shows: bool,
     accepts: Option<usize>,
 ) -> (Vec<Vec<(u64, Parsed)>>, String) {
-    let classes = "[classes]\nlossless = [3, 4]\n[[classes.queues]]\nclass = 5\nstrict = true\n[[classes.queues]]\nclass = 0\nquantum = \"4KB\"";
-    let mut bench = Bench::new(&toml(usize::from(PORTS), &format!("{classes}\n{buffer}")), layout);
+    let queues = "[[classes.queues]]\nclass = 5\nstrict = true\n[[classes.queues]]\nclass = 0\nquantum = \"4KB\"";
+    let mut bench = Bench::new(
+        &toml(usize::from(PORTS), &format!("[classes]\nlossless = [3, 4]\n{tables}\n{queues}\n{buffer}")),
+        layout,
+    );
     bench.world.accepts = accepts;
     for (sequence, (port, to, dscp, frame_bytes, kind)) in arrivals.iter().enumerate() {
         let usual = TestFrame { frame_bytes: *frame_bytes, shows, ..frame(*port, *to, *dscp, sequence as u64) };
@@ -88,7 +106,9 @@ fn outcome(
     }
     bench.run(400, Span::from_micros(2));
     let sent = bench.world.sent.iter().map(|sent| sent.iter().map(|frame| (frame.sequence, frame.parsed)).collect());
-    (sent.collect(), format!("{:?}", bench.report()))
+    let (sent, report) = (sent.collect(), bench.report());
+    assert!(report.conservation.holds, "{report:?}");
+    (sent, format!("{report:?}"))
 }
 
 proptest! {
@@ -97,10 +117,11 @@ proptest! {
     fn at_a_glance_and_in_full_come_to_the_same(
         arrivals in arrivals(),
         buffer in prop::sample::select(BUFFERS.to_vec()),
+        tables in tables(),
         layout in prop::sample::select(vec![LcoreLayout::Single, LcoreLayout::RxTx]),
         accepts in prop::sample::select(vec![None, None, Some(1), Some(7)]),
     ) {
-        let [at_a_glance, in_full] = [true, false].map(|shows| outcome(buffer, layout, &arrivals, shows, accepts));
+        let [at_a_glance, in_full] = [true, false].map(|shows| outcome(buffer, &tables, layout, &arrivals, shows, accepts));
         prop_assert_eq!(&at_a_glance.0, &in_full.0);
         prop_assert_eq!(at_a_glance.1, in_full.1);
     }

@@ -18,9 +18,9 @@ const MAX_BYTES: u32 = 1_522;
 /// VLANs of a port: untagged, and tagged.
 type PortVlans = (Option<u16>, Vec<u16>);
 
-/// Switch with these VLANs, and a clone of its first port.
+/// Switch with these VLANs, and a clone of its first port. Tags have the queue's number, not that of the priority group.
 fn text(ports: &[PortVlans]) -> String {
-    let mut text = toml(PORTS, "");
+    let mut text = toml(PORTS, "[classes]\ntc_to_pg = { 3 = 4 }\n");
     for (number, (vlan, tagged)) in ports.iter().enumerate() {
         let vlan = vlan.map_or(String::new(), |vlan| format!("vlan = {vlan}\n"));
         let tagged = if tagged.is_empty() { String::new() } else { format!("tagged = {tagged:?}\n") };

@@ -65,7 +65,7 @@ impl Wide {
 
     fn blocked_from(&mut self) -> Vec<u16> {
         let report = self.pipeline.report(self.now);
-        report.ports[usize::from(OUT)].classes[3].blocked_from.iter().map(|port| port.0).collect()
+        report.ports[usize::from(OUT)].classes[3].blocked_from.iter().map(|queue| queue.port().0).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 //! The queues are the switches' egress queues that are *stuck*: backlogged and blocked (paused, or without credit for
 //! their head frame). Let the link of egress queue E lead to ingress port q of switch B. E is blocked because B's ingress
 //! queue at q is full. That ingress queue empties only through the egress queues of B that hold its packets: E waits for
-//! each of these that is stuck too. Classes never wait for each other, as each is paused separately.
+//! each of these that is stuck too. The ingress queue has E's class, and the queues that hold its packets have their own.
 //!
 //! Hosts are left out. The egress queues of a host's NIC wait as a switch's do, but a host forwards nothing: no packet in
 //! it is charged to its ingress port, so no queue waits for it, and it is in no cycle. A switch's queue towards a host that
@@ -16,7 +16,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use petgraph::algo::{astar, kosaraju_scc};
@@ -24,7 +24,7 @@ use petgraph::graphmap::DiGraphMap;
 use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::report::ClassReport;
-use weir_units::{Bytes, CLASSES, Class, PortId, Span, Time};
+use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 
 /// Egress queue of a switch in the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,8 +58,8 @@ pub struct EgressState {
     pub blocked: bool,
     /// Whether frames wait in the queue.
     pub backlogged: bool,
-    /// Ingress ports, lowest first, to which the queue's packets are charged in this class; empty if the queue is not blocked.
-    pub holds_from: Box<[PortId]>,
+    /// Ingress queues, lowest first, to which the queue's packets are charged; empty if the queue is not blocked.
+    pub holds_from: Box<[QueueId]>,
     /// Frames sent from the queue since the start.
     pub frames_sent: u64,
 }
@@ -150,8 +150,8 @@ impl EgressState {
         self.blocked && self.backlogged
     }
 
-    fn holds_any_from(&self, ingress: usize) -> bool {
-        self.holds_from.binary_search(&PortId(ingress as u16)).is_ok()
+    fn holds_any_from(&self, ingress: QueueId) -> bool {
+        self.holds_from.binary_search(&ingress).is_ok()
     }
 }
 
@@ -170,9 +170,9 @@ impl Deadlock {
     pub fn describe<N: Display>(&self, port_name: impl Fn(PortRef) -> N) -> String {
         let around = self.queues.iter().chain(self.queues.first());
         let names: Vec<String> = around.map(|queue| port_name(queue.place).to_string()).collect();
-        // Waits stay within a class.
-        let class = self.queues[0].class.index();
-        format!("{}, class {class}", names.join(" -> "))
+        let classes: BTreeSet<String> = self.queues.iter().map(|queue| queue.class.index().to_string()).collect();
+        let classes: Vec<String> = classes.into_iter().collect();
+        format!("{}, class {}", names.join(" -> "), classes.join(" and "))
     }
 }
 
@@ -295,10 +295,12 @@ fn waits(links: &Links, switches: &[SwitchState]) -> impl Iterator<Item = Wait> 
     between.filter(move |((from, _), class)| at(from, *class).state(switches).is_stuck()).flat_map(
         move |((from, to), class)| {
             let ports = 0..switches[to.switch].ports.len();
-            let egress = ports.map(move |port| at(&PortRef { port, ..*to }, class));
-            let awaited = egress.filter(|queue| {
+            let places = ports.map(move |port| PortRef { port, ..*to });
+            let egress = places.flat_map(move |place| Class::ALL.map(|own| at(&place, own)));
+            let ingress = QueueId::new(PortId(to.port as u16), class);
+            let awaited = egress.filter(move |queue| {
                 let state = queue.state(switches);
-                state.is_stuck() && state.holds_any_from(to.port)
+                state.is_stuck() && state.holds_any_from(ingress)
             });
             awaited.map(move |queue| (at(from, class), queue))
         },

@@ -86,6 +86,6 @@ pub(super) fn build_wires(scenario: &Scenario) -> Result<(Box<[Wire]>, WireMap),
 /// Returns the DSCPs of frames that a switch's port receives in lossless classes, one bit each.
 fn lossless_dscp_set(classifier: &Classifier, lossless: ClassSet, port: PortId) -> u64 {
     let headers = |dscp: u8| Headers { destination: MacAddr::default(), pcp: None, dscp: Some(dscp) };
-    let is_lossless = |dscp: &u8| lossless.contains(classifier.class(port, &headers(*dscp)));
+    let is_lossless = |dscp: &u8| lossless.contains(classifier.class(port, &headers(*dscp)).group);
     (0..64).filter(is_lossless).fold(0, |set, dscp| set | 1 << dscp)
 }

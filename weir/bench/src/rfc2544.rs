@@ -137,7 +137,7 @@ pub fn run(
     let stopped = testbed.stop()?;
     let report = &stopped.reports[0];
     let drops = DropReason::ALL.into_iter().map(|reason| (reason.name(), report.dropped(reason)));
-    let class = plan.switch.class_map(test.ports[0]).dscp[usize::from(plan.dscp)];
+    let class = plan.switch.class_map(test.ports[0]).group_of_dscp()[usize::from(plan.dscp)];
     Ok(Rfc2544Report {
         machine: HostInfo::with_dpdk(&runtime),
         host_load: watch.read(),

@@ -183,7 +183,7 @@ impl LossSummary {
     /// Judges the losses of the device of port `index`. A device does not count lost frames by class: all of them may have been
     /// lossless, unless no frame of that direction can be.
     pub(crate) fn new(config: &SwitchConfig, index: usize, losses: &DeviceLosses) -> LossSummary {
-        let comes = |port: usize| !(config.classes_from(port) & config.classes.lossless).is_empty();
+        let comes = |port: usize| !(config.groups_from(port) & config.classes.lossless).is_empty();
         let leaves = config.real_ports().any(|from| from != index && comes(from));
         let in_host = config.ports[index].nic.is_some();
         LossSummary {

@@ -83,30 +83,27 @@ pub(super) fn ecn(config: &SwitchConfig) -> String {
 
 /// `show qos map dscp-tc`.
 pub(super) fn dscp_map(config: &SwitchConfig) -> String {
-    class_map(config, "DSCP", |map| &map.dscp)
+    class_map(config, "DSCP", "TC", |map| &map.dscp)
 }
 
 /// `show qos map dot1p-tc`.
 pub(super) fn pcp_map(config: &SwitchConfig) -> String {
-    class_map(config, "DOT1P", |map| &map.pcp)
+    class_map(config, "DOT1P", "TC", |map| &map.pcp)
 }
 
-/// Map of classes to priority groups and queues: each has its own number.
-const IDENTITY: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
-
 /// `show qos map tc-queue`.
-pub(super) fn queue_map(_: &SwitchConfig) -> String {
-    map("TC", "QUEUE", &IDENTITY)
+pub(super) fn queue_map(config: &SwitchConfig) -> String {
+    class_map(config, "TC", "QUEUE", |map| &map.queue)
 }
 
 /// `show qos map tc-pg`.
-pub(super) fn group_map(_: &SwitchConfig) -> String {
-    map("TC", "PG", &IDENTITY)
+pub(super) fn group_map(config: &SwitchConfig) -> String {
+    class_map(config, "TC", "PG", |map| &map.group)
 }
 
-/// `show qos map pfc-queue`.
+/// `show qos map pfc-queue`: the queue of each priority has its number.
 pub(super) fn pfc_map(_: &SwitchConfig) -> String {
-    map("PFC", "QUEUE", &IDENTITY)
+    map("PFC", "QUEUE", &ClassMap::IDENTITY)
 }
 
 /// `show vlan brief`: a row for each member. Weir routes nothing: a VLAN has no address.
@@ -154,7 +151,7 @@ fn vlan_mode(port: &PortConfig) -> &'static str {
 }
 
 /// Formats the map of all ports, or each map with its ports.
-fn class_map(config: &SwitchConfig, from: &str, classes: fn(&ClassMap) -> &[u8]) -> String {
+fn class_map(config: &SwitchConfig, from: &str, to: &str, classes: fn(&ClassMap) -> &[u8]) -> String {
     let mut maps: Vec<(&[u8], Vec<&str>)> = Vec::new();
     for (index, port) in config.ports.iter().enumerate() {
         let of_port = classes(config.class_map(index));
@@ -164,10 +161,10 @@ fn class_map(config: &SwitchConfig, from: &str, classes: fn(&ClassMap) -> &[u8])
         }
     }
     if let [(only, _)] = maps[..] {
-        return map(from, "TC", only);
+        return map(from, to, only);
     }
     let text =
-        |(of_ports, ports): &(&[u8], Vec<&str>)| format!("Ports: {}\n{}", ports.join(", "), map(from, "TC", of_ports));
+        |(of_ports, ports): &(&[u8], Vec<&str>)| format!("Ports: {}\n{}", ports.join(", "), map(from, to, of_ports));
     maps.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 

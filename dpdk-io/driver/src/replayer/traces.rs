@@ -88,8 +88,8 @@ pub fn streams(traces: Vec<TraceEnd<'_>>) -> Vec<ReplayStream> {
     let stream = |(trace, capture, end): TraceEnd<'_>| {
         let classifier = Classifier::new([(trace.class_map, trace.priority)]);
         let class = |frame: &[u8]| match ethernet::parse(frame) {
-            Parsed::Data(headers) => classifier.class(PortId(0), &headers),
-            Parsed::Control(_) | Parsed::Malformed => classifier.port_class(PortId(0)),
+            Parsed::Data(headers) => classifier.class(PortId(0), &headers).group,
+            Parsed::Control(_) | Parsed::Malformed => classifier.port_class(PortId(0)).group,
         };
         let classes: Vec<Class> = capture.frames().iter().map(|frame| class(capture.bytes(frame))).collect();
         ReplayStream {

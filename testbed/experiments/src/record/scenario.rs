@@ -59,7 +59,7 @@ impl RecordedNetwork {
         let files = files.chain(topology.switches.iter().map(|switch| format!("config-{switch}.toml")));
         let config = files.map(|file| directory.join(file)).find(|file| file.exists());
         let class_of_dscp = match config {
-            Some(file) => weir_config::load(&file)?.classes.map.dscp,
+            Some(file) => weir_config::load(&file)?.classes.map.group_of_dscp(),
             None => usual_classes(),
         };
         Ok(Some(RecordedNetwork { hosts, base, class_of_dscp, has_start: true }))

@@ -56,7 +56,7 @@ impl Fabric {
         let queue = self.queue(at, class);
         queue.blocked = true;
         queue.backlogged = true;
-        queue.holds_from = from.iter().copied().map(PortId).collect();
+        queue.holds_from = from.iter().map(|port| QueueId::new(PortId(*port), Class::new(class))).collect();
     }
 
     /// Blocks the ring of `length` switches from `first` on.
@@ -217,6 +217,20 @@ fn classes_are_kept_apart() {
     assert_eq!(fabric.cycles(), [of(3), of(4)]);
 }
 
+/// Frames that arrive in class 3 and leave in class 2.
+#[test]
+fn cycle_leads_through_the_ingress_queues_of_its_frames() {
+    let mut fabric = Fabric::rings(&[3]);
+    fabric.stick_ring(0, 3, 3);
+    fabric.queue(port(1, 1), 3).blocked = false;
+    fabric.stick(port(1, 1), 2, &[2]);
+    assert_eq!(fabric.cycles(), [""; 0], "the queue of class 2 holds frames of class 2");
+    fabric.queue(port(1, 1), 2).holds_from = [QueueId::new(PortId(2), Class::new(3))].into();
+    assert_eq!(fabric.cycles(), [""; 0], "no frame arrives in class 2");
+    fabric.queue(port(2, 1), 3).holds_from = [2, 3].map(|class| QueueId::new(PortId(2), Class::new(class))).into();
+    assert_eq!(fabric.cycles(), ["S1.p1 -> S2.p1 -> S3.p1 -> S1.p1, class 2 and 3"]);
+}
+
 #[test]
 #[should_panic(expected = "port 1 of switch 0 has two links")]
 fn port_has_one_link() {
@@ -225,7 +239,7 @@ fn port_has_one_link() {
 
 const SWITCHES: usize = 4;
 const PORTS: usize = 3;
-/// Two classes, which must not mix.
+/// Two classes.
 const OF_CLASSES: [u8; 2] = [0, 5];
 
 /// Random links between ports; the rest lead to hosts.
@@ -240,14 +254,18 @@ fn random_links() -> impl Strategy<Value = Links> {
 
 /// Switches with mostly stuck queues; otherwise cycles are rare.
 fn random_switches() -> impl Strategy<Value = Vec<SwitchState>> {
-    let ports = (0_u64..1 << PORTS).prop_map(|bits| PortSet::from_bits(bits).iter().collect::<Box<[PortId]>>());
-    let queue = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), ports);
+    // Mostly of the queue's own class.
+    let ingress = (0_u64..1 << PORTS, prop::bool::weighted(0.2));
+    let queue = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), ingress);
     prop::collection::vec(queue, SWITCHES * PORTS * OF_CLASSES.len()).prop_map(|queues| {
         let mut queues = queues.into_iter();
         let mut switches = Fabric::new(SWITCHES, PORTS, &[]).switches;
         for queues_of_port in switches.iter_mut().flat_map(|switch| &mut switch.ports) {
             for class in OF_CLASSES {
-                let (blocked, backlogged, holds_from) = queues.next().unwrap();
+                let (blocked, backlogged, (ports, is_other)) = queues.next().unwrap();
+                let group = if is_other { OF_CLASSES[0] + OF_CLASSES[1] - class } else { class };
+                let ports = PortSet::from_bits(ports);
+                let holds_from = ports.iter().map(|port| QueueId::new(port, Class::new(group))).collect();
                 queues_of_port[usize::from(class)] = EgressState { blocked, backlogged, holds_from, frames_sent: 0 };
             }
         }
@@ -275,9 +293,8 @@ fn is_wait(links: &Links, switches: &[SwitchState], one: EgressQueue, other: Egr
     let holds = &switches[other.place.switch].ports[other.place.port][other.class.index()].holds_from;
     stuck(one)
         && stuck(other)
-        && one.class == other.class
         && other.place.switch == ingress.switch
-        && holds.contains(&PortId(ingress.port as u16))
+        && holds.contains(&QueueId::new(PortId(ingress.port as u16), one.class))
 }
 
 /// Transitive closure of the waits (Warshall).

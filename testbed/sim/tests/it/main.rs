@@ -1,6 +1,7 @@
 //! Tests of virtual time, in one program.
 
 mod allocation;
+mod bounced_back;
 mod critical_path;
 mod fidelity;
 mod import;

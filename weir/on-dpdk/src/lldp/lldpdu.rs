@@ -42,7 +42,8 @@ pub(super) fn shutdown_lldpdu(chassis: &Identifier, config: &SwitchConfig, numbe
 /// Returns the LLDPDU of a port. The switch is not willing: its classes are configured.
 pub(super) fn port_lldpdu(chassis: &Identifier, config: &SwitchConfig, number: usize) -> Lldpdu {
     let (ets, pfc) = (ets(config), pfc_classes(config, number));
-    let rocev2 = pfc.iter().find(|class| usize::from(config.class_map(number).dscp[ROCEV2_DSCP]) == class.index());
+    let rocev2 =
+        pfc.iter().find(|class| usize::from(config.class_map(number).group_of_dscp()[ROCEV2_DSCP]) == class.index());
     let rocev2 = rocev2.or_else(|| pfc.iter().next()).map(|class| ApplicationPriority {
         class,
         selector: ApplicationPriority::UDP,

@@ -79,7 +79,7 @@ impl Classes {
     /// Reads all else, after the lossless classes are settled.
     pub(super) fn read(&mut self, tables: &mut ConfigDb, ports: &[Port]) -> Result<(), String> {
         self.account_lossless(tables);
-        self.maps = PortMaps::from_tables(tables, ports, &self.of_port, self.by_command)?;
+        self.maps = PortMaps::from_tables(tables, ports, &self.of_port, &self.lossless, self.by_command)?;
         let names: Vec<String> = ports.iter().map(|port| port.sonic_name.clone()).collect();
         self.read_queues(tables, &names)?;
         self.read_watchdog(tables, &names)

@@ -1,6 +1,6 @@
 //! Maps of PORT_QOS_MAP: of frames to traffic classes, and of those to queues and priority groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::most_common;
@@ -15,18 +15,17 @@ const QUEUE: &str = "TC_TO_QUEUE_MAP";
 const GROUP: &str = "TC_TO_PRIORITY_GROUP_MAP";
 /// Number of traffic classes in SAI. SONiC has some beyond the 8 queues, as for DSCP 33 with PCBB.
 const CLASSES: usize = 16;
-const WITHIN: &str = "a class is here traffic class, priority group and queue in one";
 
 /// Maps of received frames to classes: one for most ports, and own ones.
 #[derive(Debug, Default)]
 pub(super) struct PortMaps {
     /// Map of most ports.
     common: Option<FrameMap>,
-    /// Keys of ports with another map, or with a class of their own for frames without the trusted field, by the port's name in SONiC.
+    /// Keys of ports with another map, by the port's name in SONiC.
     own: BTreeMap<String, String>,
 }
 
-/// Map of received frames to classes.
+/// Map of received frames to classes, and of those to priority groups and queues.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct FrameMap {
     dscp: [u8; 64],
@@ -34,6 +33,14 @@ struct FrameMap {
     pcp: Option<[u8; 8]>,
     /// Whether classes come from the PCP.
     trusts_pcp: bool,
+    group: [u8; 8],
+    queue: [u8; 8],
+}
+
+/// Priority group and queue of each traffic class of a port.
+struct TrafficClasses {
+    group: [u8; CLASSES],
+    queue: [u8; CLASSES],
 }
 
 impl FrameMap {
@@ -45,7 +52,8 @@ impl FrameMap {
         }
     }
 
-    /// Returns the keys of a port with this map in a switch with another one; empty if the trusted fields have equal classes.
+    /// Returns the keys of a port with this map in a switch with another one; empty if the trusted fields have equal classes, and classes
+    /// equal queues.
     fn port_keys(&self, common: &FrameMap) -> String {
         let ((field, classes), (other, _)) = (self.field(), common.field());
         let pcp = common.pcp.unwrap_or(IDENTITY);
@@ -59,30 +67,39 @@ impl FrameMap {
         if !entries.is_empty() {
             let _ = writeln!(text, "{field} = {{ {} }}", entries.join(", "));
         }
+        text + &self.tables(common.group, common.queue)
+    }
+
+    /// Returns the keys of priority groups and queues other than these.
+    fn tables(&self, group: [u8; 8], queue: [u8; 8]) -> String {
+        let mut text = String::new();
+        for (key, own, others) in [("tc_to_pg", self.group, group), ("tc_to_queue", self.queue, queue)] {
+            let differs = |class: &usize| own[*class] != others[*class];
+            let entries: Vec<String> = (0..8).filter(differs).map(|class| entry((class, class, own[class]))).collect();
+            if !entries.is_empty() {
+                let _ = writeln!(text, "{key} = {{ {} }}", entries.join(", "));
+            }
+        }
         text
     }
 }
 
 impl PortMaps {
-    /// Reads the maps of ports. `lossless` are the lossless classes of each; `by_command`: they are of the command line, for want of a
-    /// PORT_QOS_MAP.
+    /// Reads the maps of ports. `lossless` are the lossless classes of each, and `all_lossless` those of all; `by_command`: they are of the
+    /// command line, for want of a PORT_QOS_MAP.
     pub(super) fn from_tables(
         tables: &mut ConfigDb,
         ports: &[Port],
         lossless: &BTreeMap<String, Vec<u8>>,
+        all_lossless: &[u8],
         by_command: bool,
     ) -> Result<PortMaps, String> {
         let maps_of = |tables: &mut ConfigDb, field, table| maps_of_ports(tables, ports, by_command, field, table);
         let dscp_maps = maps_of(tables, "dscp_to_tc_map", DSCP)?;
         let pcp_maps = maps_of(tables, "dot1p_to_tc_map", PCP)?;
         let queue_maps = maps_of(tables, "tc_to_queue_map", QUEUE)?;
-        let queues: Vec<[u8; CLASSES]> = queue_maps.iter().map(|map| queue_of(tables, map.as_deref())).collect();
-        account_queue_maps(tables, ports, &queues);
         let group_maps = maps_of(tables, "tc_to_pg_map", GROUP)?;
         let own = |port: &Port| lossless.get(&port.sonic_name).map_or(&[][..], Vec::as_slice);
-        for ((port, map), queue_of) in ports.iter().zip(&group_maps).zip(&queues) {
-            read_groups(tables, port, map.as_deref(), own(port), queue_of)?;
-        }
         for (field, table) in
             [("pfc_to_queue_map", "MAP_PFC_PRIORITY_TO_QUEUE"), ("pfc_to_pg_map", "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP")]
         {
@@ -90,38 +107,59 @@ impl PortMaps {
                 check_identity(tables, table, map.as_deref(), own(port))?;
             }
         }
-        let read: Vec<FrameMap> = dscp_maps
-            .iter()
-            .zip(&pcp_maps)
-            .zip(&queues)
-            .map(|((dscp, pcp), queue_of)| frame_map(tables, dscp.as_deref(), pcp.as_deref(), queue_of))
-            .collect::<Result<_, _>>()?;
+        let (mut read, mut replaced): (Vec<FrameMap>, Vec<(String, usize, String)>) = Default::default();
+        for (index, port) in ports.iter().enumerate() {
+            let [dscp, pcp, groups, queues] =
+                [&dscp_maps, &pcp_maps, &group_maps, &queue_maps].map(|maps| maps[index].as_deref());
+            let classes = TrafficClasses {
+                group: numbers_of_classes(tables, GROUP, groups, "priority group"),
+                queue: numbers_of_classes(tables, QUEUE, queues, "queue"),
+            };
+            let (mut map, used) = frame_map(tables, dscp, pcp, &classes)?;
+            for class in used {
+                check_lossless(tables, groups, port, &classes, class, own(port))?;
+            }
+            let is_lossless = |number: u8| all_lossless.contains(&number);
+            for (class, (group, queue)) in map.group.iter_mut().zip(map.queue).enumerate() {
+                if is_lossless(*group) != is_lossless(queue) {
+                    let detail = format!(
+                        "class {class} has priority group {queue}, as its queue, at {}: numbers are lossless at all ports",
+                        port.name
+                    );
+                    replaced.push((groups.unwrap_or_default().to_owned(), class, detail));
+                    *group = queue;
+                }
+            }
+            read.push(map);
+        }
+        for (map, class, detail) in replaced {
+            tables.account(ImportOutcome::Approximated, FieldPath::new(GROUP, &map, &class.to_string()), detail);
+        }
+        account_queue_maps(tables, ports, &read);
         let mut up: Vec<&FrameMap> =
             ports.iter().zip(&read).filter(|(port, _)| !port.is_down).map(|(_, map)| map).collect();
         if up.is_empty() {
             up = read.iter().collect();
         }
         let common = most_common(up.into_iter().cloned());
-        let keys = ports.iter().zip(&read).zip(&queues).map(|((port, map), queue_of)| {
-            let priority = if queue_of[0] == 0 { String::new() } else { format!("priority = {}\n", queue_of[0]) };
-            (port.sonic_name.clone(), priority + &map.port_keys(&common))
-        });
+        let keys = ports.iter().zip(&read).map(|(port, map)| (port.sonic_name.clone(), map.port_keys(&common)));
         let own = keys.filter(|(_, keys)| !keys.is_empty()).collect();
         Ok(PortMaps { common: Some(common), own })
     }
 
-    /// Keys of a port: its own map, and the class of frames without the trusted field.
+    /// Keys of a port: its own map.
     pub(super) fn port_keys(&self, port: &str) -> &str {
         self.own.get(port).map_or("", String::as_str)
     }
 
-    /// Formats `trust`, `[classes.dscp]` and `[classes.pcp]`.
+    /// Formats `trust`, `tc_to_pg`, `tc_to_queue`, `[classes.dscp]` and `[classes.pcp]`.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let Some(common) = &self.common else { return text };
         if common.trusts_pcp {
             text += "trust = \"pcp\"\n";
         }
+        text += &common.tables(IDENTITY, IDENTITY);
         let maps = [("dscp", Some(&common.dscp[..])), ("pcp", common.pcp.as_ref().map(|map| &map[..]))];
         for (field, map) in maps.into_iter().filter_map(|(field, map)| Some((field, map?))) {
             let _ = writeln!(text, "\n[classes.{field}]");
@@ -196,23 +234,17 @@ fn maps_of_ports(
     Ok(maps)
 }
 
-/// Returns the queues of traffic classes, which become classes.
-fn queue_of(tables: &mut ConfigDb, map: Option<&str>) -> [u8; CLASSES] {
-    for (field, value) in map.map(|map| tables.fields(QUEUE, map)).unwrap_or_default() {
-        let at = FieldPath::new(QUEUE, map.unwrap_or_default(), field.as_str());
-        let (Some(class), Some(queue)) = (below(CLASSES, &field), below(8, &value)) else {
-            tables.account(ImportOutcome::Refused, at, "queues are 0 to 7");
-            continue;
-        };
-        if class == queue {
-            tables.account(ImportOutcome::Taken, at, WITHIN);
-        } else {
-            let detail = format!("traffic class {class} becomes class {queue}, that of its queue: {WITHIN}");
-            tables.account(ImportOutcome::Approximated, at, detail);
+/// Returns the priority groups or queues of traffic classes.
+fn numbers_of_classes(tables: &mut ConfigDb, table: &str, map: Option<&str>, number: &str) -> [u8; CLASSES] {
+    for (field, value) in map.map(|map| tables.fields(table, map)).unwrap_or_default() {
+        let at = FieldPath::new(table, map.unwrap_or_default(), field.as_str());
+        match (below(CLASSES, &field), below(8, &value)) {
+            (Some(_), Some(_)) => tables.account(ImportOutcome::Taken, at, format!("the class's {number}")),
+            _ => tables.account(ImportOutcome::Refused, at, format!("a {number} is 0 to 7")),
         }
     }
-    account_absent_classes(tables, QUEUE, map, "queue");
-    map_content(tables, QUEUE, map)
+    account_absent_classes(tables, table, map, number);
+    map_content(tables, table, map)
 }
 
 /// Reports traffic classes that a map lacks, and those of ports without a map.
@@ -234,8 +266,8 @@ fn account_absent_classes(tables: &mut ConfigDb, table: &str, map: Option<&str>,
 }
 
 /// Reports maps to queues that differ between ports.
-fn account_queue_maps(tables: &mut ConfigDb, ports: &[Port], queues: &[[u8; CLASSES]]) {
-    if queues.iter().all(|of| *of == queues[0]) {
+fn account_queue_maps(tables: &mut ConfigDb, ports: &[Port], maps: &[FrameMap]) {
+    if maps.iter().all(|of| of.queue == maps[0].queue) {
         return;
     }
     let is_imported = |key: &String| ports.iter().any(|port| names(key).contains(&port.sonic_name));
@@ -246,86 +278,96 @@ fn account_queue_maps(tables: &mut ConfigDb, ports: &[Port], queues: &[[u8; CLAS
     }
 }
 
-/// Reads the priority groups of a port's traffic classes. Queue and group of one are equal, if either is lossless.
-fn read_groups(
-    tables: &mut ConfigDb,
-    port: &Port,
+/// Checks that both queues of a port's traffic class are lossless there, or neither.
+fn check_lossless(
+    tables: &ConfigDb,
     map: Option<&str>,
+    port: &Port,
+    classes: &TrafficClasses,
+    class: u8,
     lossless: &[u8],
-    queue_of: &[u8; CLASSES],
 ) -> Result<(), String> {
-    account_absent_classes(tables, GROUP, map, "priority group");
-    let groups = map_content(tables, GROUP, map);
-    for (class, (group, queue)) in groups.iter().zip(queue_of).enumerate() {
-        if group != queue && [group, queue].iter().any(|number| lossless.contains(number)) {
-            return Err(format!(
-                "{}: traffic class {class} has priority group {group} and queue {queue}, and PFC is enabled for {lossless:?} at {}: {WITHIN}; \
-                 write \"{class}\": \"{queue}\", or another queue into {QUEUE}",
-                tables.place(GROUP, map.unwrap_or_default()),
-                port.sonic_name,
-            ));
-        }
+    let [group, queue] = [classes.group, classes.queue].map(|numbers| numbers[usize::from(class)]);
+    if lossless.contains(&group) == lossless.contains(&queue) {
+        return Ok(());
     }
-    let Some(map) = map else { return Ok(()) };
-    for (field, value) in tables.fields(GROUP, map) {
-        let (outcome, detail) = match (below(CLASSES, &field), below(8, &value)) {
-            (Some(class), Some(group)) if group == queue_of[usize::from(class)] => (ImportOutcome::Taken, WITHIN),
-            (Some(_), Some(_)) => (
-                ImportOutcome::Approximated,
-                "a class has a priority group of its own; lossy ones have no threshold at ingress",
-            ),
-            _ => (ImportOutcome::Refused, "groups are 0 to 7"),
-        };
-        tables.account(outcome, FieldPath::new(GROUP, map, &field), detail);
-    }
-    Ok(())
+    Err(format!(
+        "{}: traffic class {class} has priority group {group} and queue {queue}, one of which alone is lossless: PFC is enabled for \
+         {lossless:?} at {}; write \"{class}\": \"{queue}\", or another queue into {QUEUE}",
+        tables.place(GROUP, map.unwrap_or_default()),
+        port.sonic_name,
+    ))
 }
 
-/// Checks that PFC of a priority that is lossless at the port is for the class of its number.
+/// Checks that PFC of a priority that is lossless at the port is for the priority group and the queue of its number.
 fn check_identity(tables: &mut ConfigDb, table: &str, map: Option<&str>, lossless: &[u8]) -> Result<(), String> {
     let Some(map) = map else { return Ok(()) };
     for (field, value) in tables.fields(table, map) {
         let is_lossless = |text: &str| below(8, text).is_some_and(|class| lossless.contains(&class));
         if field != value && (is_lossless(&field) || is_lossless(&value)) {
             return Err(format!(
-                "{}: priority {field} is for {value}, and PFC is enabled for {lossless:?}: here PFC of a priority is for the class of its \
-                 number; write \"{field}\": \"{field}\"",
+                "{}: priority {field} is for {value}, and PFC is enabled for {lossless:?}: here PFC of a priority is for the priority \
+                 group and the queue of its number; write \"{field}\": \"{field}\"",
                 tables.place(table, map)
             ));
         }
-        let detail = "PFC of a priority is for the class of this number";
+        let detail = "PFC of a priority is for the priority group and the queue of this number";
         let outcome = if field == value { ImportOutcome::Taken } else { ImportOutcome::Refused };
         tables.account(outcome, FieldPath::new(table, map, &field), detail);
     }
     Ok(())
 }
 
-/// Reads the map of a port. Ports with a DSCP map trust the DSCP.
+/// Reads the map of a port, and returns the traffic classes that its frames have. Ports with a DSCP map trust the DSCP.
 fn frame_map(
     tables: &mut ConfigDb,
     dscp: Option<&str>,
     pcp: Option<&str>,
-    queue_of: &[u8; CLASSES],
-) -> Result<FrameMap, String> {
+    classes: &TrafficClasses,
+) -> Result<(FrameMap, BTreeSet<u8>), String> {
     let trusts_pcp = dscp.is_none() && pcp.is_some();
     let rule = if trusts_pcp { "classes by PCP" } else { "not in force: ports trust the DSCP" };
-    let pcp = pcp.map(|pcp| read_map(tables, PCP, Some(pcp), queue_of, rule)).transpose()?;
-    let dscp = match trusts_pcp {
-        true => [queue_of[0]; 64],
-        false => read_map(tables, DSCP, dscp, queue_of, "classes by DSCP")?,
+    let mut pcp = pcp.map(|pcp| read_map(tables, PCP, Some(pcp), rule)).transpose()?;
+    let mut dscp = match trusts_pcp {
+        true => [0; 64],
+        false => read_map(tables, DSCP, dscp, "classes by DSCP")?,
     };
-    Ok(FrameMap { dscp, pcp, trusts_pcp })
+    let trusted = if trusts_pcp { pcp.iter().flatten().copied().collect() } else { dscp.to_vec() };
+    // Frames without the trusted field have traffic class 0.
+    let used: BTreeSet<u8> = trusted.into_iter().chain([0]).collect();
+    let (mut group, mut queue) = (IDENTITY, IDENTITY);
+    for class in 0..8 {
+        (group[class], queue[class]) = (classes.group[class], classes.queue[class]);
+    }
+    let mut taken = used.clone();
+    for class in used.iter().copied().filter(|class| *class >= 8) {
+        let own = (classes.group[usize::from(class)], classes.queue[usize::from(class)]);
+        let same = (0..8).find(|other: &u8| (group[usize::from(*other)], queue[usize::from(*other)]) == own);
+        let Some(place) = same.or_else(|| (0..8).find(|other| !taken.contains(other))) else {
+            return Err(format!(
+                "{GROUP}, {QUEUE}: traffic class {class} has priority group {} and queue {}, as no other has, and here are 8 classes; give it \
+                 those of another",
+                own.0, own.1
+            ));
+        };
+        taken.insert(place);
+        (group[usize::from(place)], queue[usize::from(place)]) = own;
+        let points = dscp.iter_mut().chain(pcp.iter_mut().flatten());
+        points.filter(|of| **of == class).for_each(|of| *of = place);
+    }
+    // Classes of a map that is not in force.
+    pcp.iter_mut().flatten().filter(|class| **class >= 8).for_each(|class| *class = 0);
+    Ok((FrameMap { dscp, pcp, trusts_pcp, group, queue }, used))
 }
 
-/// Reads a map from code points to classes. As in SAI, code points that it lacks have traffic class 0.
+/// Reads a map from code points to traffic classes. As in SAI, code points that it lacks have traffic class 0.
 fn read_map<const N: usize>(
     tables: &mut ConfigDb,
     table: &str,
     map: Option<&str>,
-    queue_of: &[u8; CLASSES],
     rule: &str,
 ) -> Result<[u8; N], String> {
-    let mut classes = [queue_of[0]; N];
+    let mut classes = [0; N];
     let mut is_absent = [true; N];
     let map = map.unwrap_or_default();
     for (field, value) in tables.fields(table, map) {
@@ -339,13 +381,15 @@ fn read_map<const N: usize>(
                 "{place}: {field:?}: {value:?}: write a code point from 0 to {most} and a traffic class from 0 to 15"
             ));
         };
-        let to = queue_of[usize::from(class)];
-        let outcome = if to == class { ImportOutcome::Taken } else { ImportOutcome::Approximated };
-        tables.account(outcome, at, format!("{rule}: class {to}"));
-        (classes[point], is_absent[point]) = (to, false);
+        let detail = match class {
+            0..8 => format!("{rule}: class {class}"),
+            _ => format!("{rule}: a class with the priority group and the queue of traffic class {class}"),
+        };
+        tables.account(ImportOutcome::Taken, at, detail);
+        (classes[point], is_absent[point]) = (class, false);
     }
     for point in (0..N).filter(|point| is_absent[*point]) {
-        let detail = format!("{rule}: class {}, that of traffic class 0, as in SAI", queue_of[0]);
+        let detail = format!("{rule}: traffic class 0, as in SAI");
         tables.account_absent(ImportOutcome::Taken, FieldPath::new(table, map, &point.to_string()), detail);
     }
     Ok(classes)

@@ -305,7 +305,7 @@ fn code_points_that_a_map_lacks_have_traffic_class_0() {
     assert!(how == ImportOutcome::Taken && said.contains("class 0") && said.contains("SAI"), "{said}");
     // Traffic class 0 is in another queue.
     let (_, switch) = changed(|tables| tables["TC_TO_QUEUE_MAP"]["AZURE"]["0"] = "2".into(), None).unwrap();
-    assert_eq!((switch.classes.map.dscp[6], switch.ports[0].priority), (2, 2));
+    assert_eq!((switch.classes.map.dscp[6], switch.ports[0].priority, switch.classes.map.queue[0]), (0, 0, 2));
     // No map is in force.
     let (_, switch) = changed(|tables| remove(tables, &["PORT_QOS_MAP", "global"]), None).unwrap();
     assert_eq!(switch.classes.map.dscp, [0; 64]);
@@ -324,9 +324,10 @@ fn traffic_classes_that_a_map_lacks_have_queue_and_group_0() {
             None,
         )
     };
-    assert_eq!(without([&[], &[]]).unwrap().1.classes.map.dscp[46], 5);
+    let map = without([&[], &[]]).unwrap().1.classes.map;
+    assert_eq!((map.dscp[46], map.queue[5], map.group), (5, 5, [0, 0, 0, 3, 4, 0, 0, 7]));
     let (imported, switch) = without([&["5", "6"], &["6"]]).unwrap();
-    assert_eq!(switch.classes.map.dscp[46], 0);
+    assert_eq!((switch.classes.map.dscp[46], switch.classes.map.queue), (5, [0, 1, 2, 3, 4, 0, 0, 7]));
     for (line, number) in [("TC_TO_QUEUE_MAP 5", "queue"), ("TC_TO_PRIORITY_GROUP_MAP 6", "priority group")] {
         let (how, said) = outcome(&imported, line);
         assert!(how == ImportOutcome::Taken && said.contains(&format!("has {number} 0, as in SAI")), "{said}");
@@ -742,13 +743,14 @@ fn a_frame_has_the_queue_of_its_ingress_ports_map() {
         None,
     )
     .unwrap();
-    assert_eq!([0, 1].map(|port| (switch.class_map(port).dscp[26], switch.ports[port].priority)), [(1, 0), (5, 2)]);
+    let queues = |port: usize| [0, 1, 3].map(|class| switch.class_map(port).queue[class]);
+    assert_eq!((queues(0), queues(1), switch.class_map(1).dscp[26]), ([0, 1, 3], [2, 5, 3], 1));
     let (how, said) = outcome(&imported, "PORT_QOS_MAP tc_to_queue_map = OTHER");
     assert!(how == ImportOutcome::Approximated && said.contains("the egress port's"), "{said}");
 }
 
-/// PCBB of a top-of-rack switch, as SONiC's templates have it: classes 2 and 6 are lossless towards the spine, where frames of DSCP 2 and 6
-/// are bounced back.
+/// PCBB of a top-of-rack switch: classes 2 and 6 are lossless towards the spine. Frames of DSCP 2 and 6 were bounced back by the other
+/// top-of-rack switch; those of 3 and 4 are bounced by this one, in queues 2 and 6.
 #[test]
 fn ports_with_pcbb_have_two_more_lossless_classes() {
     let pcbb = |tables: &mut serde_json::Value| {
@@ -766,11 +768,44 @@ fn ports_with_pcbb_have_two_more_lossless_classes() {
         uplink["dscp_to_tc_map"] = "UPLINK".into();
         uplink["tc_to_queue_map"] = "UPLINK".into();
     };
-    let (_, switch) = changed(pcbb, None).unwrap();
+    let (imported, switch) = changed(pcbb, None).unwrap();
     assert_eq!(switch.classes.lossless, [2, 3, 4, 6].into_iter().map(Class::new).collect());
     let classes = |port: usize| [2, 5, 6, 33, 48].map(|dscp| switch.class_map(port).dscp[dscp]);
-    assert_eq!((classes(3), classes(0)), ([2, 0, 6, 1, 0], [1, 1, 0, 1, 1]));
-    // The remapping of tunnels is another one.
+    let map = |port: usize| [switch.class_map(port).group, switch.class_map(port).queue];
+    // Traffic class 8 has the priority group and the queue of class 1.
+    assert_eq!((classes(3), classes(0)), ([2, 0, 6, 1, 0], [1, 2, 0, 1, 6]));
+    assert_eq!(map(3), [[0, 0, 2, 3, 4, 0, 6, 0], [0, 1, 2, 3, 4, 5, 6, 7]]);
+    // Traffic classes 2 and 6 are lossy there.
+    assert_eq!(map(0), [[0, 0, 1, 3, 4, 0, 1, 0], [0, 1, 1, 3, 4, 5, 1, 7]]);
+    let (how, said) = outcome(&imported, "TC_TO_PRIORITY_GROUP_MAP 2 = 2 (AZURE)");
+    assert!(how == ImportOutcome::Approximated && said.contains("class 2 has priority group 1"), "{said}");
+    assert_eq!(switch.groups_from(3), [0, 2, 3, 4, 6].into_iter().map(Class::new).collect());
+    // Traffic classes 8 and 9, each with queues of its own.
+    let (_, switch) = changed(
+        |tables| {
+            pcbb(tables);
+            tables["DSCP_TO_TC_MAP"]["UPLINK"]["34"] = "9".into();
+            for (class, group) in [("8", "5"), ("9", "7")] {
+                tables["TC_TO_PRIORITY_GROUP_MAP"]["AZURE"][class] = group.into();
+                tables["TC_TO_QUEUE_MAP"]["UPLINK"][class] = "1".into();
+            }
+        },
+        None,
+    )
+    .unwrap();
+    assert_eq!([33, 34].map(|dscp| switch.class_map(3).dscp[dscp]), [5, 7]);
+    assert_eq!([switch.class_map(3).group, switch.class_map(3).queue].map(|of| [of[5], of[7]]), [[5, 7], [1, 1]]);
+    // Bounced by this switch: lossless in the priority groups 3 and 4, and in the queues 2 and 6.
+    let bounced = |tables: &mut serde_json::Value| {
+        pcbb(tables);
+        (tables["TC_TO_QUEUE_MAP"]["UPLINK"]["3"], tables["TC_TO_QUEUE_MAP"]["UPLINK"]["4"]) = ("2".into(), "6".into());
+    };
+    let (imported, switch) = changed(bounced, None).unwrap();
+    let queues =
+        |port: usize| [3, 4].map(|class| (switch.class_map(port).group[class], switch.class_map(port).queue[class]));
+    assert_eq!((queues(3), queues(0)), ([(3, 2), (4, 6)], [(3, 3), (4, 4)]));
+    assert_eq!(outcome(&imported, "TC_TO_QUEUE_MAP 3 = 2 (UPLINK)").0, ImportOutcome::Taken);
+    // Priority group 2 has no PFC at the other ports.
     let message = refusal(|tables| {
         pcbb(tables);
         tables["TC_TO_PRIORITY_GROUP_MAP"]["AZURE"]["3"] = "2".into();
@@ -848,7 +883,7 @@ fn keys_that_are_there_twice_are_refused_with_their_place() {
 }
 
 #[test]
-fn lossless_classes_with_a_group_or_priority_of_another_number_are_refused() {
+fn classes_that_are_lossless_in_one_queue_and_priorities_of_another_number_are_refused() {
     for (change, said) in [
         ((&["TC_TO_PRIORITY_GROUP_MAP", "AZURE", "2"][..], "3"), "traffic class 2 has priority group 3 and queue 2"),
         ((&["TC_TO_PRIORITY_GROUP_MAP", "AZURE", "3"], "2"), "traffic class 3 has priority group 2 and queue 3"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use weir_config::{ConfigErrors, Device, PortConfig, SwitchConfig, Trust};
+use weir_config::{ClassMap, ConfigErrors, Device, PortConfig, SwitchConfig, Trust};
 use weir_nic::host::{CongestionControlChoice, FlowConfig, FrameSizes, HostConfig, RdmaOperation, Transport};
 use weir_nic::parameters::Network;
 use weir_nic::tcp::AckPoint;
@@ -153,7 +153,7 @@ impl<'p> Build<'p> {
         }
         // Violated theorems are reported with the switch.
         let flow_control = port_flow_control(config, place.port, rate).ok()?.for_host();
-        let class_of_dscp = config.class_map(place.port).dscp;
+        let class_of_dscp = config.class_map(place.port).group_of_dscp();
         let link_delay = if host.device.is_none() { port.delay } else { Span::ZERO };
         let llr = self.llr(host.has_llr, [place; 2]);
         Some(HostPlan {
@@ -311,19 +311,19 @@ impl<'p> Build<'p> {
         if plan.flows.is_empty() && plan.workloads.is_empty() || !self.trusts_dscp(diagnostics) {
             return FlowsAndTraffic::default();
         }
-        let mut point = |key: String, class: Class, transport: &TransportConfig| {
+        let mut point = |key: String, class: Class, sender: Option<usize>, transport: &TransportConfig| {
             self.check_tcp(transport, &key, diagnostics);
-            self.dscp(class, &format!("{key}.class"), diagnostics)
+            self.dscp(class, sender, &format!("{key}.class"), diagnostics)
         };
         let of_flows = plan.flows.iter().map(|flow| {
             let key = format!("flows[{}]", flow.number);
-            point(key, flow.class, &flow.transport)
+            point(key, flow.class, Some(flow.from), &flow.transport)
         });
         let of_flows: Vec<Option<Dscp>> = of_flows.collect();
         let of_workloads = plan.workloads.iter().map(|workload| {
             let key = format!("workloads[{}]", workload.number);
             let classes = std::iter::once(workload.class).chain(workload.more_classes.iter());
-            classes.map(|class| Some((class, point(key.clone(), class, &workload.transport)?))).collect()
+            classes.map(|class| Some((class, point(key.clone(), class, None, &workload.transport)?))).collect()
         });
         let of_workloads: Vec<Option<Vec<(Class, Dscp)>>> = of_workloads.collect();
         let Some(routing) = routing else { return FlowsAndTraffic::default() };
@@ -376,7 +376,7 @@ impl<'p> Build<'p> {
     fn transport(&self, transport: &TransportConfig, key: &str, diagnostics: &mut RunDiagnostics) -> Option<Transport> {
         let Some(class) = transport.ack_class() else { return Some(transport.transport.clone()) };
         let place = transport.ack_class_place.as_deref().unwrap_or(key);
-        Some(transport.with_acks(AckPoint { class, dscp: self.dscp(class, place, diagnostics)? }))
+        Some(transport.with_acks(AckPoint { class, dscp: self.dscp(class, None, place, diagnostics)? }))
     }
 
     fn traffic_plan(
@@ -496,16 +496,26 @@ impl<'p> Build<'p> {
         all
     }
 
-    /// Returns the first DSCP that all switches map to a class; `place` is the path of the class in the file.
-    fn dscp(&self, class: Class, place: &str, diagnostics: &mut RunDiagnostics) -> Option<Dscp> {
+    /// Returns the first DSCP that all switches map to a class; `place` is the path of the class in the file. Where classes have other
+    /// priority groups or queues, the DSCP that the port of the sender maps to the priority group, or the ports of all hosts.
+    fn dscp(&self, class: Class, sender: Option<usize>, place: &str, diagnostics: &mut RunDiagnostics) -> Option<Dscp> {
         let class = class.index();
-        let maps = || self.switches.distinct().flat_map(|(_, config)| config.class_maps()).map(|(map, _)| &map.dscp);
+        let of_switches = self.switches.distinct().flat_map(|(_, config)| config.class_maps());
+        let mut maps: Vec<&ClassMap> = of_switches.map(|(map, _)| map).collect();
+        if !maps.iter().all(|map| map.is_identity()) {
+            let hosts = self.plan.topology.hosts.iter().enumerate();
+            let senders = hosts.filter(|(host, _)| sender.is_none_or(|sender| sender == *host));
+            let places = senders.map(|(_, host)| self.place(&host.port));
+            maps = places.map(|place| self.config(place.switch).class_map(place.port)).collect();
+        }
+        let maps: Vec<[u8; 64]> = maps.into_iter().map(ClassMap::group_of_dscp).collect();
         let has_class = |map: &[u8; 64], point: usize| usize::from(map[point]) == class;
-        let common = (0..64).find(|point| maps().all(|map| has_class(map, *point)));
+        let common = (0..64).find(|point| maps.iter().all(|map| has_class(map, *point)));
         if common.is_none() {
-            let without = self.switches.distinct().find(|(_, config)| {
-                !config.class_maps().any(|(map, _)| (0..64).any(|point| has_class(&map.dscp, point)))
-            });
+            let without = self
+                .switches
+                .distinct()
+                .find(|(_, config)| !config.class_maps().any(|(map, _)| map.group_of_dscp().contains(&(class as u8))));
             let apart = self.switches.distinct().find_map(|(_, config)| Some((config, port_apart(config, class)?)));
             let help = format!("write another class, or {class} for a DSCP in [switch.classes.dscp]: 40 = {class}");
             let (message, help) = match (without, apart) {
@@ -619,7 +629,8 @@ fn port_apart(config: &SwitchConfig, class: usize) -> Option<&str> {
     let is_apart = |port: &&PortConfig| {
         let own = port.class_map.as_deref();
         own.is_some_and(|own| {
-            !(0..64).any(|point| has_class(&own.dscp, point) && has_class(&config.classes.map.dscp, point))
+            let (own, switch) = (own.group_of_dscp(), config.classes.map.group_of_dscp());
+            !(0..64).any(|point| has_class(&own, point) && has_class(&switch, point))
         })
     };
     config.ports.iter().find(is_apart).map(|port| port.name.as_str())
