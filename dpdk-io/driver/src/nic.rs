@@ -7,10 +7,10 @@ use weir_config::{NicModelConfig, SwitchConfig};
 use weir_dpdk_io::{Batch, Clock, RingEnd, RxQueue, TxQueue};
 use weir_nic::model::{ModelConfig, ModelDrop, ModelFrame, ModelReport, NicModel, ReceiveBuffer};
 use weir_switch_core::burst::classes_of_queue;
-use weir_switch_core::classify::Classifier;
+use weir_switch_core::classify::{Classifier, FrameClass};
 use weir_switch_core::flow_control::port_flow_control;
 use weir_switch_core::{BuildError, Packet, PacketAllocator, Shared};
-use weir_units::{BitRate, Class, ClassSet, MacAddr, PortId, Time};
+use weir_units::{BitRate, ClassSet, MacAddr, PortId, Time};
 use weir_wire::ethernet::{self, Parsed};
 
 use crate::descriptors::RING_SLOTS;
@@ -181,7 +181,8 @@ impl NicTask {
         let received = self.link.receive(&mut self.batch, BURST.min(self.model.link_room()));
         for mbuf in self.batch.drain() {
             let frame = Frame(mbuf);
-            let class = if frame.is_control() { None } else { Some(class_of(&self.classifier, self.port, &frame)) };
+            let queue = || class_of(&self.classifier, self.port, &frame).queue;
+            let class = if frame.is_control() { None } else { Some(queue()) };
             self.model.handle_from_switch(now, class, frame);
         }
         received + self.model.poll(now)
@@ -231,7 +232,7 @@ impl NicTask {
                     self.knows_mac = true;
                     self.mac = frame.source();
                 }
-                let class = class_of(&self.classifier, self.port, &frame);
+                let class = class_of(&self.classifier, self.port, &frame).group;
                 self.model.handle_from_host(number, class, frame);
             }
         }
@@ -311,14 +312,14 @@ impl NicStatsCell {
     }
 }
 
-/// The priority group that the switch gives a frame of the host, and the class that a NIC behind the same port gives one for it.
-fn class_of(classifier: &Classifier, port: PortId, frame: &Frame) -> Class {
+/// Returns the class that the switch gives a frame of the host, and that a NIC behind the same port gives one for it.
+fn class_of(classifier: &Classifier, port: PortId, frame: &Frame) -> FrameClass {
     let glance = frame.parse_fast();
     if glance.is_plain {
-        return classifier.class_of_plain(port, &glance).group;
+        return classifier.class_of_plain(port, &glance);
     }
     match ethernet::parse(frame.0.data()) {
-        Parsed::Data(headers) => classifier.class(port, &headers).group,
-        Parsed::Control(_) | Parsed::Malformed => classifier.port_class(port).group,
+        Parsed::Data(headers) => classifier.class(port, &headers),
+        Parsed::Control(_) | Parsed::Malformed => classifier.port_class(port),
     }
 }
