@@ -133,10 +133,10 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         self.counting.contains(port)
     }
 
-    /// Returns whether a frame of the current port may be admitted to an egress queue.
+    /// Returns whether a frame of the current port may be admitted to an egress queue of the port `to`.
     #[inline]
-    pub(crate) fn accepts(&self, ingress: QueueId, egress: QueueId) -> bool {
-        !self.dropping.contains(ingress.class()) && self.shared.accepts(egress)
+    pub(crate) fn accepts(&self, ingress: QueueId, to: PortId, queue: Class) -> bool {
+        !self.dropping.contains(ingress.class()) && self.shared.accepts(to, queue)
     }
 
     #[inline]
@@ -472,7 +472,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         allocator: &mut impl PacketAllocator<P>,
         sink: &mut impl AdmittedSink<P>,
     ) {
-        if !self.shared.accepts(egress) {
+        if !self.shared.accepts(egress.port(), egress.class()) {
             return self.refuse(now, &packet, ingress, egress, allocator);
         }
         if let Some(vlans) = &self.shared.vlans

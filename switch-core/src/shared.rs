@@ -259,12 +259,12 @@ impl Shared {
         !self.may_be_closed(port) || self.port(port).is_open()
     }
 
-    /// Returns whether frames may enter an egress queue: the link is up, and no storm drops them.
+    /// Returns whether frames may enter a port's egress queue of a class: the link is up, and no storm drops them.
     ///
     /// Relaxed, as for the link: the transmitter drops a frame that is admitted nevertheless.
     #[inline]
-    pub(crate) fn accepts(&self, egress: QueueId) -> bool {
-        !self.may_be_closed(egress.port()) || self.port(egress.port()).accepts(egress.class())
+    pub(crate) fn accepts(&self, port: PortId, queue: Class) -> bool {
+        !self.may_be_closed(port) || self.port(port).accepts(queue)
     }
 
     /// Returns whether frames may enter all of these egress queues.

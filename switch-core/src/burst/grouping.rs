@@ -176,7 +176,7 @@ impl<P: Packet> Forwarding<P> {
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, request, .. } = self;
         let (ingress, egress) = (route.ingress(), route.egress());
-        if !shared.accepts(egress) {
+        if !shared.accepts(egress.port(), egress.class()) {
             return 0;
         }
         let (length, packets) = (lengths[0], lengths.len());
@@ -273,7 +273,7 @@ impl<P: Packet> Forwarding<P> {
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, request, .. } = self;
         let (charge, pairs) = (shared.charge, routes.iter().map(|route| (route.ingress(), route.egress())));
-        let takes = |egress: QueueId| shared.accepts(egress);
+        let takes = |egress: QueueId| shared.accepts(egress.port(), egress.class());
         let staged = request.push_each(pairs, lengths, lengths.iter().map(|bytes| charge.frame_charge(*bytes)), takes);
         let mut totals = ClassTotals::default();
         for (route, frame_bytes) in routes.iter().zip(lengths).take(staged) {
