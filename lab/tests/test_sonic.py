@@ -72,9 +72,10 @@ def test_a_switch_of_sonics_tables_runs_and_counts_under_sais_names(cables, plac
         a, b = of("port", "Ethernet0"), of("port", "Ethernet4")
         assert a["SAI_PORT_STAT_IF_IN_OCTETS"] == 60 * (LENGTH + FCS) and a["SAI_PORT_STAT_IF_IN_DISCARDS"] == 0
         assert b["SAI_PORT_STAT_IF_OUT_OCTETS"] == 60 * (LENGTH + FCS) + 0
-        for class_ in (3, 5):
-            assert of("queue", f"Ethernet4:{class_}")["SAI_QUEUE_STAT_PACKETS"] == 30
-            group = of("group", f"Ethernet0:{class_}")
+        # The tables give traffic class 5 queue 5 and priority group 0.
+        for queue, number in ((3, 3), (5, 0)):
+            assert of("queue", f"Ethernet4:{queue}")["SAI_QUEUE_STAT_PACKETS"] == 30
+            group = of("group", f"Ethernet0:{number}")
             assert group["SAI_INGRESS_PRIORITY_GROUP_STAT_PACKETS"] == 30
             assert group["SAI_INGRESS_PRIORITY_GROUP_STAT_DROPPED_PACKETS"] == 0
         # More than a group's own 1,248 B may never have waited.
