@@ -46,9 +46,14 @@ impl ClassMap {
         self.dscp.map(|class| self.group[usize::from(class)])
     }
 
+    /// Egress queue of each DSCP.
+    pub fn queue_of_dscp(&self) -> [u8; 64] {
+        self.dscp.map(|class| self.queue[usize::from(class)])
+    }
+
     /// Transmit queue of each DSCP, for a vhost-user device with `queues` queues; `None` if the class does not come from the DSCP.
-    pub fn queue_of_dscp(&self, queues: u8) -> Option<[u8; 64]> {
-        (self.trust == Trust::Dscp).then(|| self.dscp.map(|class| self.queue[usize::from(class)] % queues.max(1)))
+    pub fn transmit_queue_of_dscp(&self, queues: u8) -> Option<[u8; 64]> {
+        (self.trust == Trust::Dscp).then(|| self.queue_of_dscp().map(|queue| queue % queues.max(1)))
     }
 }
 

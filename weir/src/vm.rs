@@ -211,7 +211,7 @@ fn plan(n: usize, (port, vhost): (usize, &VhostUser), switch: &SwitchConfig) -> 
     Ok(GuestPlan {
         makes_socket: vhost.client,
         queues: vhost.queues,
-        rings: GuestPlan::rings_of(switch.class_map(port).queue_of_dscp(vhost.queues)),
+        rings: GuestPlan::rings_of(switch.class_map(port).transmit_queue_of_dscp(vhost.queues)),
         mtu: switch.mtu.get(),
         ..GuestPlan::new(number(n)?, name, absolute(Path::new(&vhost.socket))?)
     })

@@ -292,7 +292,7 @@ fn classes_have_priority_groups_and_queues_of_their_own() {
     assert_eq!(map(0), ([0, 0, 2, 3, 4, 5, 6, 7], [0, 1, 2, 2, 4, 5, 6, 7]));
     assert_eq!(map(1), ([0, 1, 2, 2, 4, 5, 6, 7], [0, 1, 2, 2, 4, 5, 6, 7]));
     assert_eq!([0, 1].map(|port| config.class_map(port).group_of_dscp()[3]), [3, 2]);
-    assert_eq!(config.class_map(0).queue_of_dscp(8).unwrap()[3], 2);
+    assert_eq!(config.class_map(0).queue_of_dscp()[3], 2);
     // Classes 1 to 6 by the preset, and 0 without an IP header.
     assert_eq!(config.groups_from(1), ClassSet::from_bits(0b111_0111));
 }

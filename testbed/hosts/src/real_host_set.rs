@@ -131,7 +131,7 @@ impl RealHostSet {
                         makes_socket: false,
                         queues: *queues,
                         rings: GuestPlan::rings_of(
-                            first.switches[host.switch].class_map(host.port).queue_of_dscp(*queues),
+                            first.switches[host.switch].class_map(host.port).transmit_queue_of_dscp(*queues),
                         ),
                         mac,
                         address,

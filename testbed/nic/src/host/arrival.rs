@@ -101,7 +101,7 @@ impl Host {
         if self.arrived.is_counted()
             && let Some(dscp) = dscp
         {
-            let class = Class::new(self.config.class_of_dscp[usize::from(dscp)]);
+            let class = Class::new(self.config.queue_of_dscp[usize::from(dscp)]);
             self.arrived.count(class, self.arrived.count_of(frame_bytes));
         }
     }
@@ -110,7 +110,7 @@ impl Host {
         if let Some(buffer) = &mut self.receive_buffer
             && matches!(packet.kind, PacketKind::Write(_) | PacketKind::Segment(_))
         {
-            let class = Class::new(self.config.class_of_dscp[usize::from(packet.dscp.get())]);
+            let class = Class::new(self.config.queue_of_dscp[usize::from(packet.dscp.get())]);
             let frame_bytes = u32::from(packet.frame_bytes);
             let wire = wire_bytes(frame_bytes, self.config.link_overhead);
             if !buffer.take(now, class, self.arrived.stored(frame_bytes), wire) {

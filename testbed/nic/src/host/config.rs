@@ -42,6 +42,8 @@ pub struct HostConfig {
     pub ack_dscp: Dscp,
     /// Class of acknowledgements and congestion notifications, for PFC: the switch's class for `ack_dscp`.
     pub ack_class: Class,
+    /// Class of frames of the host's software, for PFC: the switch's class for DSCP 0.
+    pub software_class: Class,
     /// Source of the class and code point of RDMA acknowledgements.
     pub acks: AckClass,
     /// Unit of the round robin among data senders.
@@ -55,8 +57,8 @@ pub struct HostConfig {
     pub flow_control: PortFlowControl,
     /// Classes under GFC or credit: the switch's lossless classes.
     pub lossless: ClassSet,
-    /// Class of each code point in the switch: both ends of a link must count credit alike.
-    pub class_of_dscp: [u8; 64],
+    /// Egress queue of each code point in the switch, by the map of the host's port: the class that the host pauses, and counts credit of.
+    pub queue_of_dscp: [u8; 64],
     /// Limit on the receive rate, if below line rate.
     pub receive: Option<ReceiveLimit>,
 }
@@ -153,13 +155,14 @@ impl HostConfig {
             sizes: FrameSizes::rocev2(PathMtu::BYTES_1024.get() as u16),
             ack_dscp: Dscp::new(48),
             ack_class: Class::new(6),
+            software_class: Class::new(0),
             acks: AckClass::Own,
             round_robin: RoundRobinUnit::Flows,
             queues_tcp: false,
             slack: Span::ZERO,
             flow_control: PortFlowControl::new(Pfc { quanta: u16::MAX, refresh_percent: 50 }),
             lossless: ClassSet::EMPTY,
-            class_of_dscp: [0; 64],
+            queue_of_dscp: [0; 64],
             receive: None,
         }
     }

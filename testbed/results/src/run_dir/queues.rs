@@ -52,7 +52,9 @@ impl<W: Write> QueueWriter<W> {
             return Ok(());
         }
         let [private, shared, headroom, egress] = held.map(|bytes| bytes.to_string());
-        let (threshold, blocked) = (ingress.threshold.get().to_string(), queues.blocked_from.len().to_string());
+        // A port's queues follow each other.
+        let blocked_ports = queues.blocked_from.chunk_by(|one, next| one.port() == next.port());
+        let (threshold, blocked) = (ingress.threshold.get().to_string(), blocked_ports.count().to_string());
         let (class, off) = (class.index().to_string(), if ingress.off { "1" } else { "0" });
         let row = [&micros(at), port, &class, &private, &shared, &headroom, &threshold, off, &egress, &blocked];
         self.csv.write_record(row).map_err(csv_error)

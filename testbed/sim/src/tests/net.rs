@@ -52,7 +52,7 @@ fn scenario(fabric: &Fabric, settings: &str) -> Scenario {
         let mac = MacAddr([2, 0, 0, 0, 0, n]);
         let mut nic = HostConfig::new(mac, Ipv4Addr::new(10, 0, 0, n), host.rate);
         nic.lossless = switches[0].classes.lossless;
-        nic.class_of_dscp = switches[0].classes.map.dscp;
+        nic.queue_of_dscp = switches[0].classes.map.dscp;
         HostPlan {
             name: host.name.clone(),
             switch: host.at.switch,

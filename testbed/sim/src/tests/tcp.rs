@@ -134,7 +134,7 @@ fn acknowledgements_have_the_class_that_the_connection_gives_them() {
     let acks_of = |class: Option<Class>| {
         let acks = class.map(|class| AckPoint { class, dscp: Dscp::new(ACK_POINT) });
         let scenario = one(TcpConfig { acks, ..cubic() }, 100_000, |_| {});
-        let of_point = usize::from(scenario.hosts[0].nic.class_of_dscp[usize::from(ACK_POINT)]);
+        let of_point = usize::from(scenario.hosts[0].nic.queue_of_dscp[usize::from(ACK_POINT)]);
         assert!(class.is_none_or(|class| class.index() == of_point));
         let mut sim = Sim::new(&scenario).unwrap();
         sim.run_until(Time::ZERO + Span::from_millis(2));

@@ -153,7 +153,8 @@ impl<'p> Build<'p> {
         }
         // Violated theorems are reported with the switch.
         let flow_control = port_flow_control(config, place.port, rate).ok()?.for_host();
-        let class_of_dscp = config.class_map(place.port).group_of_dscp();
+        let map = config.class_map(place.port);
+        let class_of = |dscp: Dscp| Class::new(map.group_of_dscp()[usize::from(dscp.get())]);
         let link_delay = if host.device.is_none() { port.delay } else { Span::ZERO };
         let llr = self.llr(host.has_llr, [place; 2]);
         Some(HostPlan {
@@ -174,14 +175,15 @@ impl<'p> Build<'p> {
                 frame_times: self.plan.frame_times,
                 sizes: self.plan.nic.sizes(host.mtu),
                 ack_dscp: ACK_DSCP,
-                ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),
+                ack_class: class_of(ACK_DSCP),
+                software_class: class_of(Dscp::new(0)),
                 acks: self.plan.nic.acks,
                 round_robin: self.plan.nic.turns,
                 queues_tcp: self.plan.nic.queues_tcp,
                 slack: Span::ZERO,
                 flow_control,
                 lossless: config.classes.lossless,
-                class_of_dscp,
+                queue_of_dscp: map.queue_of_dscp(),
                 receive: None,
             },
         })

@@ -110,7 +110,7 @@ fn hosts_speak_what_their_port_speaks() {
     assert!(hosts[3].flow_control.downcast::<GfcTime>().is_some());
     let host = &hosts[0];
     assert_eq!(
-        (host.lossless, host.class_of_dscp[26], host.ack_class),
+        (host.lossless, host.queue_of_dscp[26], host.ack_class),
         (ClassSet::from_bits(1 << 3), 3, Class::new(6))
     );
     let pulsed =

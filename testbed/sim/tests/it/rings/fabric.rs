@@ -124,7 +124,7 @@ impl Fabric {
         nic.sizes = FrameSizes::rocev2(self.mtu.get() as u16);
         nic.flow_control = port_flow_control(config, port, joint.rate).unwrap().for_host();
         nic.lossless = config.classes.lossless;
-        nic.class_of_dscp = config.classes.map.dscp;
+        nic.queue_of_dscp = config.classes.map.dscp;
         HostPlan {
             name: format!("H{}", n + 1),
             switch: *switch,
