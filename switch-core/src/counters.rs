@@ -24,8 +24,10 @@ pub(crate) mod queue_stat {
     pub(crate) const HANDED_OVER: usize = 3;
     /// Egress, no count: bitmap of the ingress ports with frames in a queue that its peer blocks, as of the last publishing.
     pub(crate) const BLOCKED_FROM: usize = 4;
+    /// Egress, no count: set of the priority groups of these frames.
+    pub(crate) const BLOCKED_GROUPS: usize = 5;
     /// Drops, by reason.
-    pub(crate) const DROPS: usize = 5;
+    pub(crate) const DROPS: usize = 6;
     /// Number of counters per queue.
     pub(crate) const WIDTH: usize = DROPS + DropReason::ALL.len();
     /// Number of leading counters, which forwarded frames change.

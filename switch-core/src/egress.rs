@@ -3,7 +3,7 @@
 use weir_arbitration::{Arbiter, DequeuedFrame};
 use weir_config::QueueConfig;
 use weir_mmu::BurstRequest;
-use weir_units::{CLASSES, PortBitmap, PortId, PortSet, PortSetRef, QueueId};
+use weir_units::{CLASSES, ClassSet, PortBitmap, PortId, PortSet, PortSetRef, QueueId};
 
 use crate::burst::chunks::{ChunkCursor, Chunks};
 use crate::packet::{Burst, Packet, QueuedPacket};
@@ -160,9 +160,20 @@ impl<F: PacketQueues, S: PortBitmap> EgressQueues<F, S> {
         }
     }
 
-    /// Returns the ingress ports of a queue's frames. Visits every frame of a queue in order of arrival.
-    pub(crate) fn ingress_ports(&self, queue: QueueId) -> S {
-        self.ingress_fifos(queue).map_or_else(|| self.fifos.ingress_ports(queue.index()), |subqueues| subqueues.waiting)
+    /// Returns the ingress ports and priority groups of a queue's frames. Visits every frame.
+    pub(crate) fn ingress_of(&self, queue: QueueId) -> (S, ClassSet) {
+        let (mut ports, mut groups) = (S::EMPTY, ClassSet::EMPTY);
+        let mut add = |fifo| {
+            self.fifos.ingress(fifo).for_each(|ingress| {
+                ports.insert(ingress.port());
+                groups.insert(ingress.class());
+            });
+        };
+        match self.ingress_fifos(queue) {
+            None => add(queue.index()),
+            Some(subqueues) => subqueues.waiting.into_iter().for_each(|port| add(subqueues.subqueue(port))),
+        }
+        (ports, groups)
     }
 
     /// Returns the storage of the frames.
@@ -263,7 +274,7 @@ mod tests {
         for from in [0, 1, 3] {
             (0..frames).for_each(|n| push(&mut queues, from, n));
         }
-        assert_eq!(queues.ingress_ports(TO).bits(), 0b1011);
+        assert_eq!(queues.ingress_of(TO).0.bits(), 0b1011);
         let mut next = [0; 4];
         let order = std::iter::from_fn(|| {
             let front = queues.head_bytes(TO);
@@ -275,7 +286,7 @@ mod tests {
             Some(from.0)
         });
         let order: Vec<u16> = order.collect();
-        assert!(queues.is_empty(TO) && queues.held() == 0 && queues.ingress_ports(TO).is_empty());
+        assert!(queues.is_empty(TO) && queues.held() == 0 && queues.ingress_of(TO).0.is_empty());
         assert_eq!(next, [frames, frames, 0, frames]);
         order
     }

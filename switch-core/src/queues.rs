@@ -7,7 +7,7 @@ use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
 use weir_mmu::BufferRequest;
-use weir_units::PortBitmap;
+use weir_units::QueueId;
 
 use crate::packet::QueuedPacket;
 
@@ -28,8 +28,8 @@ pub(crate) trait PacketQueues: fmt::Debug + Sized {
 
     fn is_empty(&self, queue: usize) -> bool;
 
-    /// Returns the ingress ports of a queue's packets. Visits every packet.
-    fn ingress_ports<S: PortBitmap>(&self, queue: usize) -> S;
+    /// Returns the ingress queue of each packet of a queue.
+    fn ingress(&self, queue: usize) -> impl Iterator<Item = QueueId>;
 
     /// Returns the number of packets in all queues.
     fn held(&self) -> usize;
@@ -215,8 +215,8 @@ impl<P> PacketQueues for LinkedQueues<P> {
         LinkedQueues::is_empty(self, queue)
     }
 
-    fn ingress_ports<S: PortBitmap>(&self, queue: usize) -> S {
-        self.iter(queue).map(|place| place.charged.ingress.port()).collect()
+    fn ingress(&self, queue: usize) -> impl Iterator<Item = QueueId> {
+        self.iter(queue).map(|place| place.charged.ingress)
     }
 
     fn held(&self) -> usize {
@@ -277,7 +277,8 @@ mod tests {
                 prop_assert_eq!(queues.head_bytes(usize::from(which)), deque.front().map(|n| *n as u32));
                 prop_assert!(queues.iter(usize::from(which)).map(|place| place.packet).eq(deque.iter().copied().map(Some)));
                 let ingress_ports: PortSet = deque.iter().map(|n| PortId(*n as u16 % 9)).collect();
-                prop_assert_eq!(queues.ingress_ports::<PortSet>(usize::from(which)), ingress_ports);
+                let found: PortSet = queues.ingress(usize::from(which)).map(|ingress| ingress.port()).collect();
+                prop_assert_eq!(found, ingress_ports);
                 prop_assert_eq!(queues.is_empty(usize::from(which)), deque.is_empty());
                 prop_assert_eq!(queues.held(), model.iter().map(VecDeque::len).sum::<usize>());
             }

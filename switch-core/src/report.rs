@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_flowctl::Gauges;
 use weir_flowctl::pfc::{LastPause, StormCounters};
 use weir_mmu::{PoolUsage, QueueUsage};
-use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, PortSet, QueueId, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Span, Time};
 
 use crate::counters::{CounterSnapshot, Counters, DropReason, gauge, port_stat, queue_stat};
 use crate::line_time::LineTimeLoss;
@@ -162,8 +162,8 @@ pub struct ClassReport {
     pub rate_rx: Option<BitRate>,
     /// Gauges of the port's flow control for the class.
     pub gauges: Gauges,
-    /// Ingress queues, in ascending order, of the frames in the egress queue while the peer blocks it: at each port that frames came by, all
-    /// whose classes have this queue. Empty for a queue that is empty or may send.
+    /// Ingress queues, in ascending order, of the frames in the egress queue while the peer blocks it: at each port that frames came by, all of
+    /// the frames' priority groups that this port's classes with this queue have. Empty for a queue that is empty or may send.
     pub blocked_from: Box<[QueueId]>,
     /// Counters of the egress queue's PFC watchdog; `None` if the queue is not watched. Frames that another lcore drops just after a
     /// storm's end are missing.
@@ -321,7 +321,8 @@ impl StatsCollector {
         let state = self.shared.port(port);
         let (paused_rx, pauses_rx) = state.regulator.pause_time(now, class);
         let rated = state.regulator.rated_classes().contains(class);
-        let blocked_from = tx.queue(queue, queue_stat::BLOCKED_FROM);
+        let blocked_from = PortSet::from_bits(tx.queue(queue, queue_stat::BLOCKED_FROM));
+        let blocked_groups = ClassSet::from_bits(tx.queue(queue, queue_stat::BLOCKED_GROUPS) as u8);
         let by_class = |sum: &CounterSums, stat: usize| sum.port(port, stat + class.index());
         ClassReport {
             rx_frames: fwd.queue(queue, queue_stat::FRAMES),
@@ -345,7 +346,7 @@ impl StatsCollector {
             rate_rx: rated.then(|| state.regulator.rate(now, class)).flatten(),
             gauges: state.regulator.gauges(now, class),
             storms: state.storm_counters(class),
-            blocked_from: self.shared.ingress_queues(PortSet::from_bits(blocked_from).iter(), class),
+            blocked_from: self.shared.ingress_queues(blocked_from.iter(), blocked_groups, class),
             ingress: self.shared.mmu.ingress_usage(queue, now),
             egress: Bytes::new(self.shared.mmu.egress_length(queue)),
             egress_max: self.shared.mmu.egress_length_max(queue),

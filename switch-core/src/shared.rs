@@ -247,10 +247,17 @@ impl Shared {
         self.ever_closed.load(Ordering::Relaxed) >> (port.0 % u64::BITS as u16) & 1 != 0
     }
 
-    /// Returns the ingress queues, in ascending order, of frames that came by these ports and have the queue `queue` at their egress port.
-    pub(crate) fn ingress_queues(&self, ports: impl IntoIterator<Item = PortId>, queue: Class) -> Box<[QueueId]> {
-        let groups = |port| self.classifier.groups_of(port, queue).iter().map(move |group| QueueId::new(port, group));
-        ports.into_iter().flat_map(groups).collect()
+    /// Returns the ingress queues, in ascending order, of frames that came by these ports in these priority groups and have the queue `queue`
+    /// at their egress port.
+    pub(crate) fn ingress_queues(
+        &self,
+        ports: impl IntoIterator<Item = PortId>,
+        groups: ClassSet,
+        queue: Class,
+    ) -> Box<[QueueId]> {
+        let of_port = |port| (self.classifier.groups_of(port, queue) & groups).iter();
+        let queues = |port| of_port(port).map(move |group| QueueId::new(port, group));
+        ports.into_iter().flat_map(queues).collect()
     }
 
     /// Returns whether data frames may leave by a port.

@@ -203,8 +203,8 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
             // The published counter has 64 bits.
             for (index, port) in transmission.ports.iter().enumerate() {
                 for (class, of_class) in Class::ALL.into_iter().zip(&mut report.ports[port.id.index()].classes) {
-                    let from = transmission.blocked_from(now, index, class);
-                    let from = forwarding.shared.ingress_queues(from, class);
+                    let (from, groups) = transmission.blocked_from(now, index, class);
+                    let from = forwarding.shared.ingress_queues(from, groups, class);
                     if of_class.blocked_from != from {
                         Arc::make_mut(of_class).blocked_from = from;
                     }

@@ -332,12 +332,16 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         }
     }
 
-    /// Returns the ingress ports with frames in a queue while the peer blocks it; none otherwise.
-    pub(crate) fn blocked_from(&self, now: Time, index: usize, class: Class) -> M::Ports {
+    /// Returns the ingress ports and priority groups of the frames in a queue while the peer blocks it; none otherwise.
+    pub(crate) fn blocked_from(&self, now: Time, index: usize, class: Class) -> (M::Ports, ClassSet) {
         let port = &self.ports[index];
         let held = port.paused(now, &self.shared.port(port.id).regulator) & !port.watchdogs.dropping();
         let blocked = port.backlog & (held | self.without_credit(port, port.backlog));
-        if blocked.contains(class) { self.queues.ingress_ports(QueueId::new(port.id, class)) } else { M::Ports::EMPTY }
+        if blocked.contains(class) {
+            self.queues.ingress_of(QueueId::new(port.id, class))
+        } else {
+            (M::Ports::EMPTY, ClassSet::EMPTY)
+        }
     }
 
     /// Returns the earliest instant after `now` with possible work, if no packet arrives: a shaper's wire or a queue's limiter is free, a
@@ -392,8 +396,10 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         for index in 0..self.ports.len() {
             self.count_off(now, index, self.ports[index].generator.advertised_off());
             for class in Class::ALL {
-                let from = self.blocked_from(now, index, class);
-                self.counters.set(QueueId::new(self.ports[index].id, class), queue_stat::BLOCKED_FROM, from.words()[0]);
+                let (from, groups) = self.blocked_from(now, index, class);
+                let queue = QueueId::new(self.ports[index].id, class);
+                self.counters.set(queue, queue_stat::BLOCKED_FROM, from.words()[0]);
+                self.counters.set(queue, queue_stat::BLOCKED_GROUPS, u64::from(groups.bits()));
             }
             let port = &mut self.ports[index];
             port.watchdogs.update(port.id, &self.shared, &self.counters);

@@ -1,12 +1,13 @@
 //! Storage of the egress queues on lcores: FIFOs of chunks, so that the packets of a burst are contiguous.
 
 use std::fmt;
+use std::iter;
 use std::mem;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
 use weir_mmu::{BufferRequest, BurstRequest, RouteTotal};
-use weir_units::{PortBitmap, QueueId};
+use weir_units::QueueId;
 
 use super::handoff::OVERFULL;
 use crate::packet::{BURST_MAX, Burst, Packet, QueuedPacket};
@@ -350,15 +351,14 @@ impl<P> PacketQueues for Chunks<P> {
         self.ends[queue].first == NONE
     }
 
-    fn ingress_ports<S: PortBitmap>(&self, queue: usize) -> S {
+    fn ingress(&self, queue: usize) -> impl Iterator<Item = QueueId> {
         let ends = self.ends[queue];
-        let (mut at, mut from, mut ports) = (ends.first, ends.head as usize, S::EMPTY);
-        while let Some(chunk) = self.chunks.get(at as usize) {
+        let chunk = move |at: u32| self.chunks.get(at as usize).map(|chunk| (at, chunk));
+        iter::successors(chunk(ends.first), move |(_, before)| chunk(before.next)).flat_map(move |(at, chunk)| {
+            let from = if at == ends.first { ends.head as usize } else { 0 };
             let to = if at == ends.last { ends.tail as usize } else { CHUNK };
-            chunk.ingress[from..to].iter().for_each(|ingress| ports.insert(ingress.port()));
-            (at, from) = (chunk.next, 0);
-        }
-        ports
+            chunk.ingress[from..to].iter().copied()
+        })
     }
 
     fn held(&self) -> usize {
@@ -449,7 +449,8 @@ mod tests {
                     prop_assert_eq!(queues.head_bytes(queue), model.front().copied());
                     prop_assert_eq!(queues.is_empty(queue), model.is_empty());
                     let ingress_ports: PortSet = model.iter().map(|number| PortId(*number as u16 % 5)).collect();
-                    prop_assert_eq!(queues.ingress_ports::<PortSet>(queue), ingress_ports);
+                    let found: PortSet = queues.ingress(queue).map(|ingress| ingress.port()).collect();
+                    prop_assert_eq!(found, ingress_ports);
                 }
                 prop_assert_eq!(queues.held(), model.iter().map(VecDeque::len).sum::<usize>());
             }

@@ -1,4 +1,4 @@
-//! Two ToRs that bounce traffic back over two T1s, in one priority and in two.
+//! Two ToRs that bounce traffic back over two T1s, in one priority and in two; and classes with queues of other numbers.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -9,9 +9,14 @@ use weir_sim::SimBackend;
 
 use crate::run_directory;
 
-fn run(name: &str) -> Summary {
+/// Runs the scenario's run of this name, with more tables.
+fn run(name: &str, more: &str) -> Summary {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/bounced-back.toml");
-    let runs = file::load(&path).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    run_text(&path, &(std::fs::read_to_string(&path).unwrap() + more), name)
+}
+
+fn run_text(path: &Path, text: &str, name: &str) -> Summary {
+    let runs = file::parse(path, text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     let run = runs.into_iter().find(|run| run.name == name).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let directory = run_directory::made(folder.path());
@@ -28,13 +33,66 @@ fn goodput(summary: &Summary) -> [f64; 2] {
 
 #[test]
 fn bounced_traffic_deadlocks_in_one_priority_and_flows_in_two() {
-    let one = run("one priority");
+    let one = run("one priority", "");
     let deadlock = one.deadlock.as_ref().expect("a deadlock");
     assert_eq!(deadlock.cycle, "T1A.ta -> TA.t1b -> T1B.tb -> TB.t1a -> T1A.ta, class 3");
     assert_eq!((deadlock.dissolved_ns, goodput(&one), one.lossless), (None, [0.0; 2], true), "{:?}", one.failures);
-    let two = run("two priorities");
+    let two = run("two priorities", "");
     assert!(two.failures.is_empty() && two.deadlock.is_none() && two.lossless, "{:?}", two.failures);
     assert!(goodput(&two).iter().all(|share| (share - 1.0).abs() < 0.02), "{:?}", goodput(&two));
     let pauses = |summary: &Summary| summary.flow_control.as_ref().map(|of| of.pauses_sent);
     assert!(pauses(&two) > Some(100), "{:?}", pauses(&two));
+}
+
+/// Links up wait in queue 2 with frames of priority group 3. The ToRs' map would let others, of which there are none, go from group 2 to
+/// queue 2, and group 2 has frames for the servers: no circle.
+#[test]
+fn servers_that_hardly_receive_are_no_deadlock() {
+    let slow = "[[slow_receivers]]\nhosts = [\"SA\", \"SB\"]\nrate = \"1Mbps\"\nbuffer = \"256KB\"\nxoff = \"128KB\"\nxon = \"64KB\"\n";
+    let summary = run("two priorities", slow);
+    assert!(summary.deadlock.is_none() && summary.lossless, "{:?}", summary.deadlock);
+}
+
+/// A host pauses the queue by which frames come, and not the class that its own frames would have.
+#[test]
+fn a_host_pauses_the_queue_that_its_frames_come_by() {
+    let text = r#"
+[scenario]
+name = "moved"
+end = "3ms"
+sample_every = "20us"
+
+[topology]
+kind = "single"
+hosts = 2
+rate = "40Gbps"
+delay = "1us"
+
+[[slow_receivers]]
+hosts = ["H1"]
+rate = "10Gbps"
+buffer = "256KB"
+xoff = "128KB"
+
+[switch.buffer]
+size = "3MB"
+policy = "static"
+headroom = "100KB"
+
+[switch.buffer.static]
+threshold = "100KB"
+
+[switch.classes]
+lossless = [2, 3]
+dscp = { 26 = 3 }
+tc_to_queue = { 3 = 2 }
+
+[[flows]]
+name = "F"
+from = "H0"
+to = "H1"
+class = 3
+"#;
+    let summary = run_text(Path::new("moved.toml"), text, "moved");
+    assert!(summary.lossless && summary.failures.is_empty(), "{:?}", summary.failures);
 }
