@@ -385,13 +385,13 @@ pub(crate) mod classes {
     .restart(reasons::CLASSES);
     const PCP: Key<()> =
         Key::other("pcp", "table", "Classes of PCP values, over the preset's: `0 = 1`.").restart(reasons::CLASSES);
-    const TC_TO_PG: Key<()> = Key::other(
+    pub(crate) const TC_TO_PG: Key<()> = Key::other(
         "tc_to_pg",
         "table",
         "Priority groups (ingress queues) of classes, by default of the class's number: `{ 3 = 2 }`.",
     )
     .restart(reasons::CLASSES);
-    const TC_TO_QUEUE: Key<()> =
+    pub(crate) const TC_TO_QUEUE: Key<()> =
         Key::other("tc_to_queue", "table", "Egress queues of classes, by default of the class's number.")
             .restart(reasons::CLASSES);
     const QUEUES: Key<()> =

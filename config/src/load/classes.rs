@@ -90,12 +90,9 @@ fn lossless(table: &Table<'_>) -> Option<ClassSet> {
 fn override_maps(table: &Table<'_>, [by_dscp, by_pcp, groups, queues]: [&'static str; 4], map: &mut ClassMap) {
     override_map(&table.table("dscp", by_dscp), "DSCP", "class", &mut map.dscp);
     override_map(&table.table("pcp", by_pcp), "PCP", "class", &mut map.pcp);
-    override_map(&table.table(TC_TO_PG, groups), "class", "priority group", &mut map.group);
-    override_map(&table.table(TC_TO_QUEUE, queues), "class", "queue", &mut map.queue);
+    override_map(&table.table(keys::TC_TO_PG.name, groups), "class", "priority group", &mut map.group);
+    override_map(&table.table(keys::TC_TO_QUEUE.name, queues), "class", "queue", &mut map.queue);
 }
-
-const TC_TO_PG: &str = "tc_to_pg";
-const TC_TO_QUEUE: &str = "tc_to_queue";
 
 /// Checks that frames which are lossless in their priority group are so in their egress queue, and the other way round.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
@@ -103,10 +100,10 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     let mut reported: Vec<(String, Class)> = Vec::new();
     for port in (0..config.ports.len()).filter(|port| config.ports[*port].clone_of().is_none()) {
         let own = format!("ports[{port}]");
-        let places = [&own, "classes"].map(|table| [TC_TO_QUEUE, TC_TO_PG].map(|key| format!("{table}.{key}")));
+        let places = [&own, "classes"]
+            .map(|table| [keys::TC_TO_QUEUE.name, keys::TC_TO_PG.name].map(|key| format!("{table}.{key}")));
         let Some(place) = places.into_iter().flatten().find(|key| doc.has(key)) else { continue };
-        let keys = ["dscp", "pcp", "trust", TC_TO_PG, TC_TO_QUEUE];
-        let is_sound = |table: &str| keys.iter().all(|key| doc.sound(&[&format!("{table}.{key}")]));
+        let is_sound = |table: &str| port_keys::CLASS_MAP.iter().all(|key| doc.sound(&[&format!("{table}.{key}")]));
         if !is_sound(&own) || !is_sound("classes") || !doc.sound(&["classes.lossless", "classes.preset"]) {
             continue;
         }
@@ -129,7 +126,7 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
                      {queue}"
                 ),
             };
-            let key = if keeps { TC_TO_QUEUE } else { TC_TO_PG };
+            let key = if keeps { keys::TC_TO_QUEUE.name } else { keys::TC_TO_PG.name };
             let help = format!("write {key} = {{ {number} = {other} }}, or both numbers into `lossless`, or neither");
             doc.note(Problem::new(message, help).with_label(at.0.clone(), "").with_label("classes.lossless", "these"));
             reported.push(at);

@@ -312,7 +312,7 @@ impl NicStatsCell {
     }
 }
 
-/// Returns the class that the switch gives a frame of the host, and that a NIC behind the same port gives one for it.
+/// Returns the priority group that the switch gives a frame of the host, and the queue that a frame for the host has by the same map.
 fn class_of(classifier: &Classifier, port: PortId, frame: &Frame) -> FrameClass {
     let glance = frame.parse_fast();
     if glance.is_plain {

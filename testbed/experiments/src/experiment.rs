@@ -16,10 +16,11 @@ use weir_units::{Span, Time};
 use crate::{Failure, progress, real_frames};
 
 /// The backend that runs scenarios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
     /// Virtual time.
+    #[default]
     Sim,
     /// Real frames, emulated hosts.
     Dpdk,

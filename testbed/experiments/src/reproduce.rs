@@ -54,7 +54,7 @@ use crate::sweep::{PointOutcome, PointRecord, PointRunner};
 use crate::table::key_path::KeyPath;
 
 /// Arguments of `weir reproduce`.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub struct ReproduceArguments {
     /// Experiments to reproduce: gfc.9, all of a paper (gfc), all; or the folder of an experiment or a paper of your own.
     #[arg(value_name = "ID", required_unless_present = "list")]
@@ -150,25 +150,12 @@ impl FigureRequest {
     pub fn run(&self, directory: &Path, runner: &PointRunner) -> Result<String, Failure> {
         let arguments = ReproduceArguments {
             ids: vec![self.id.clone()],
-            list: false,
             quick: self.quick,
-            dry_run: false,
-            backend: Backend::Sim,
-            output: None,
-            jobs: None,
             set: self.set.clone(),
             seeds: self.seeds,
-            lateness: None,
-            mutations: false,
-            farm: None,
-            shard: None,
-            slurm: false,
-            tasks: 1,
-            sbatch: Vec::new(),
             papers: self.papers.clone(),
-            store: false,
-            all: false,
             json: true,
+            ..ReproduceArguments::default()
         };
         let choice = ExperimentSelection { ids: &arguments.ids, papers: &arguments.papers };
         let chosen = choice.experiments(|experiment| experiment.paper.backends.contains(&Backend::Sim))?;
