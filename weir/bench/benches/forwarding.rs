@@ -92,7 +92,7 @@ fn runs() -> Vec<Run> {
         of("new-senders", 422.0),
         of("flapping-mac", 182.0),
         of("gfc-time", 196.0),
-        of("cbfc", 215.0),
+        of("cbfc", 201.0),
         of("vlans", 644.0),
         of("overload", 300.0),
         of("io", 75.0),

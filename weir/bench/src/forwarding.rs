@@ -149,7 +149,7 @@ pub const CASES: [Case; 24] = [
     },
     Case {
         policy: Some("static"),
-        flow_control: Some("gfc-time"),
+        flow_control: Some(GFC_BY_TIME),
         ..Case::lossless("gfc-time", "a lossless class under GFC by time")
     },
     Case { port_keys: "vlan = 10", ..Case::new("vlans", "a lossless class, 64 stations a port, in a VLAN", &[26], 64) },
@@ -181,11 +181,12 @@ const FRAME_BYTES_MAX: u16 = 16_000;
 const JUMBO_FROM: u16 = 1_519;
 /// Name of the flow control whose ports send nothing before their peer has granted credit.
 const CBFC: &str = "cbfc";
+const GFC_BY_TIME: &str = "gfc-time";
 /// Default port rate from which the interval of CBFC messages follows.
 pub const CREDIT_AT: BitRate = BitRate::gbps(100);
 /// Packet rate of a port that sets the spacing of its peer's messages, one each T. An lcore with two ports forwards
 /// about twice as many.
-const CREDIT_PACKETS_PER_S: u64 = 12_000_000;
+const CREDIT_PACKETS_PER_S: u64 = 40_000_000;
 /// Rate C of each port.
 const PORT_RATE: BitRate = BitRate::gbps(400);
 /// Rate C of each port while its queues fill.
@@ -383,8 +384,8 @@ impl Setup<'_> {
         let is_jumbo = self.frame_bytes >= JUMBO_FROM;
         let mtu = if is_jumbo { format!("mtu = {}\n", self.frame_bytes - 18) } else { String::new() };
         let memory = match (is_jumbo, self.flow_control) {
-            // CBFC counts credit in blocks of 64 B, which must be whole cells.
-            (true, CBFC) => "cell_bytes = 64".to_owned(),
+            // Both count blocks of 64 B, which must be whole cells.
+            (true, CBFC | GFC_BY_TIME) => "cell_bytes = 64".to_owned(),
             (true, _) => "cell_bytes = 256\nmean_frame = \"exact\"".to_owned(),
             (false, _) => "mean_frame = \"exact\"".to_owned(),
         };
