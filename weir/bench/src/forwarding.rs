@@ -394,10 +394,10 @@ impl Setup<'_> {
              cores = {:?}\n[classes]\npreset = \"roce\"\n[pfc]\nreaction = \"1us\"\n",
             self.case.fdb_size,
             // 2 MB for each port, and 16 MB at most for an lcore, of which memory the usual hugepages have; 2 MB where queues stand, so that
-            // they fit its cache.
+            // they fit its cache, unless headroom for long frames takes more.
             match self.case.incast {
-                true => 2 * self.lcores.len(),
-                false => (2 * self.ports().next_multiple_of(2)).min(16 * self.lcores.len()),
+                true if !is_jumbo => 2 * self.lcores.len(),
+                _ => (2 * self.ports().next_multiple_of(2)).min(16 * self.lcores.len()),
             },
             self.policy,
             self.layout,
@@ -812,6 +812,18 @@ mod tests {
                 assert!(across.iter().all(|to| to % lcores == (port + 1) % lcores && *to < 5 * lcores), "{across:?}");
             }
             assert!((0..lcores).all(|port| to(CASES[0], Paths::ToOne, port) == [lcores]));
+        }
+    }
+
+    #[test]
+    fn every_case_has_a_switch_for_every_usual_length() {
+        for (case, frame_bytes) in CASES.iter().flat_map(|case| [64, 512, 1518, 9000].map(|bytes| (*case, bytes))) {
+            for lcores in [&[0][..], &[0, 1]] {
+                let setup = Setup { lcores, frame_bytes, ..Setup::of_one_lcore(lcores, case) };
+                let captures = vec![PathBuf::from("capture.pcap"); setup.ports()];
+                let switch = setup.switch(&captures);
+                assert!(switch.is_ok(), "{} with {frame_bytes} B: {}", case.name, switch.unwrap_err());
+            }
         }
     }
 

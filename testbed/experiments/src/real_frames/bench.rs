@@ -44,8 +44,7 @@ pub struct ForwardingArguments {
     /// Lengths of frames, with FCS.
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "64,512,1518,9000")]
     pub frame_bytes: Vec<u16>,
-    /// Frames and stations: one-class, stations, lossy, two-classes, mixed, which run by default; stations-1000, stations-4096,
-    /// stations-16384, new-senders, flapping-mac.
+    /// Frames and stations, by names of cases; by default all.
     #[arg(long = "case", value_name = "CASE", value_delimiter = ',')]
     pub cases: Vec<String>,
     /// The buffer policy, by its name in files.
