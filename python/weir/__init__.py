@@ -1,4 +1,4 @@
-"""Weir in virtual time: scenarios and sweeps, with results as pandas and Arrow tables.
+"""Weir in virtual time: scenarios and sweeps, with results as pandas and Arrow tables, and figures of them. And access to running switches.
 
 Each point runs in a process of its own, on all cores and without the GIL, by the code of the command ``weir``: its files are the same bytes.
 """
@@ -18,9 +18,10 @@ import pandas as pd
 from . import _weir
 from ._reproduction import Reproduction
 from ._results import Results
+from ._switch import Switch
 from ._weir import Error
 
-__all__ = ["Error", "Reproduction", "Results", "compare", "reproduce", "run", "sweep"]
+__all__ = ["Error", "Reproduction", "Results", "Switch", "compare", "reproduce", "run", "sweep"]
 
 Path = str | os.PathLike[str]
 #: Called with the numbers of finished and of all points; running ones count by the share of their time that has passed.
