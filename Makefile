@@ -65,7 +65,7 @@ wheel: python-tools ## The Python package without DPDK as a wheel in target/whee
 
 wheel-test: wheel build ## The wheel installed in an empty environment, and its tests there
 	@rm -rf $(WHEELS)/environment && python3 -m venv $(WHEELS)/environment
-	@$(STEP) "wheel installed" $(WHEELS)/environment/bin/pip install --quiet --disable-pip-version-check $(WHEELS)/*.whl
+	@$(STEP) "wheel installed" $(WHEELS)/environment/bin/pip install --quiet --disable-pip-version-check "$$(echo $(WHEELS)/*.whl)[plot]"
 	@WEIR_BIN=$(WEIR) $(STEP) "tests of the wheel" $(WHEELS)/environment/bin/python -m unittest discover --start-directory python/tests
 	@$(STEP) "types of the wheel" $(PYTHON_TOOLS)/bin/mypy --config-file python/pyproject.toml \
 		--python-executable $(WHEELS)/environment/bin/python python/tests

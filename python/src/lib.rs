@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+mod figures;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -179,6 +181,8 @@ fn runner(program: Vec<OsString>, code: PathBuf, jobs: Option<usize>) -> PyResul
 /// Native part of the package `weir`.
 #[pymodule(name = "_weir")]
 mod library {
+    #[pymodule_export]
+    use super::figures::{pooled_percentile, warm_up_us};
     #[pymodule_export]
     use super::{Error, compare, reproduce, run_point, run_sweep};
 }

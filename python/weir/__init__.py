@@ -15,13 +15,13 @@ from typing import Any
 
 import pandas as pd
 
-from . import _weir
+from . import _weir, plot
 from ._reproduction import Reproduction
 from ._results import Results
 from ._switch import Switch
 from ._weir import Error
 
-__all__ = ["Error", "Reproduction", "Results", "Switch", "compare", "reproduce", "run", "sweep"]
+__all__ = ["Error", "Reproduction", "Results", "Switch", "compare", "plot", "reproduce", "run", "sweep"]
 
 Path = str | os.PathLike[str]
 #: Called with the numbers of finished and of all points; running ones count by the share of their time that has passed.

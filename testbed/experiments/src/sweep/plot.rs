@@ -18,7 +18,9 @@ use weir_results::plot;
 use crate::Failure;
 use crate::files::with_path;
 use crate::picture;
+use crate::table::statistics;
 
+pub use messages::warm_up;
 use names::resolved;
 pub(crate) use results::Results;
 pub use spec::FigureSpec;
@@ -116,6 +118,12 @@ pub(crate) fn draw(
     drawn::table(&wanted, &points, results).write_csv(&csv).map_err(with_path(&csv))?;
     written.push(csv);
     Ok(DrawnFigure { written, notes: pooled::notes(&points) })
+}
+
+/// Returns a percentile of the values of all runs together, infinite for unfinished messages, and its 95 % interval over several runs; `None` without
+/// values, or where a rank is that of an unfinished message.
+pub fn pooled_percentile(runs: &[Vec<f64>], percent: f64) -> Option<(f64, Option<(f64, f64)>)> {
+    statistics::pooled_percentile(runs, percent).map(|estimate| (estimate.value, estimate.interval))
 }
 
 /// Checks, before anything runs, that a sweep has the columns and parameters (by path) that its figures name.

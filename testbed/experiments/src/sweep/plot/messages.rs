@@ -75,8 +75,8 @@ impl PercentileColumn {
     }
 }
 
-/// Warm-up of a run's scenario.
-fn warm_up(run: &Path) -> Span {
+/// Warm-up of a run's scenario, by the run's directory.
+pub fn warm_up(run: &Path) -> Span {
     let text = fs::read_to_string(run.join("scenario.toml")).unwrap_or_default();
     let table: Table = text.parse().unwrap_or_default();
     let written = table.get("scenario").and_then(|scenario| scenario.get("warm_up")).and_then(toml::Value::as_str);

@@ -1,0 +1,23 @@
+//! Numbers of figures, by the code of `weir plot`.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use weir_experiments::sweep::plot;
+
+/// Returns the warm-up of the run in a directory, in microseconds: `weir plot` leaves out messages that were released before.
+#[pyfunction]
+pub(crate) fn warm_up_us(run: PathBuf) -> f64 {
+    plot::warm_up(&run).as_picos() as f64 / 1e6
+}
+
+/// Returns a percentile of the values of all runs together, and the bounds of its 95 % interval; `None` where its rank is that of an infinite value.
+#[pyfunction]
+pub(crate) fn pooled_percentile(
+    py: Python<'_>,
+    runs: Vec<Vec<f64>>,
+    percent: f64,
+) -> Option<(f64, Option<f64>, Option<f64>)> {
+    let (value, interval) = py.detach(|| plot::pooled_percentile(&runs, percent))?;
+    Some((value, interval.map(|(low, _)| low), interval.map(|(_, high)| high)))
+}
