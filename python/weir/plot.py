@@ -125,8 +125,8 @@ def percentiles(
 ) -> pd.DataFrame:
     """Percentile of the messages in each size bin of the runs' summaries, a row for each line of ``cdf`` and bin.
 
-    ``value`` is missing where its rank is that of an unfinished message, or where a run failed; ``low`` and ``high`` bound the 95 % interval, over two
-    seeds and more. ``messages`` includes ``unfinished`` ones. ``is_maximum`` says that there are too few messages for the percentile.
+    ``value`` is missing where its rank is that of an unfinished message, also without one of the seeds, where one seed has all messages, or where a
+    run failed; ``low`` and ``high`` bound the 95 % interval, over two seeds and more. ``messages`` includes ``unfinished`` ones. ``is_maximum`` says that there are too few messages for the percentile.
     """
     if not 0 < percentile <= 100:
         raise Error(f"percentile={percentile!r}: write a number above 0, and at most 100")

@@ -4,6 +4,7 @@
 mod commands;
 mod exit_codes;
 mod man;
+mod notebook;
 mod reference;
 mod site;
 

@@ -1,8 +1,8 @@
 //! Documentation as a site: HTML that loads nothing from elsewhere, in which every link resolves.
 //!
-//! Pages are README, the other Markdown files in its folder, `docs/` with its folders, references, and the pages on the papers' figures, which are
-//! made of the stored results. A link to another page leads to its HTML, and so does one to a folder that a page describes; pictures are copied; other
-//! files of the repository are named without a link.
+//! Pages are README, the other Markdown files in its folder, `docs/` with its folders and notebooks, references, and the pages on the papers'
+//! figures, which are made of the stored results. A link to another page leads to its HTML, and so does one to a folder that a page describes;
+//! pictures are copied; other files of the repository are named without a link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,6 +11,8 @@ use std::path::{Component, Path, PathBuf};
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use weir_experiments::Failure;
 use weir_experiments::reproduce::site::pages as pages_of_papers;
+
+use super::notebook;
 
 const HOME: &str = "README.md";
 const DOCS: &str = "docs";
@@ -47,7 +49,11 @@ pub(super) fn write(of: &Path, to: &Path, references: Vec<(&'static str, String)
     }
     let mut texts = BTreeMap::new();
     for path in paths {
-        let text = fs::read_to_string(of.join(&path)).map_err(|error| file_failure(&of.join(&path), &error))?;
+        let mut text = fs::read_to_string(of.join(&path)).map_err(|error| file_failure(&of.join(&path), &error))?;
+        if is_notebook(&path) {
+            let wrong = |what: String| Failure::Argument(format!("{}: {what}", of.join(&path).display()));
+            text = notebook::markdown(&text).map_err(wrong)?;
+        }
         texts.insert(path, text);
     }
     texts.extend(references.into_iter().map(|(path, text)| (PathBuf::from(path), text)));
@@ -101,12 +107,20 @@ fn paths(of: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
             let name = folder.join(path.file_name().unwrap_or_default());
             if path.is_dir() && goes_down {
                 folders.push((name, true));
-            } else if path.extension().is_some_and(|ending| ending == "md") {
+            } else if is_page(&path) {
                 found.insert(name);
             }
         }
     }
     Ok(found)
+}
+
+fn is_page(path: &Path) -> bool {
+    is_notebook(path) || path.extension().is_some_and(|ending| ending == "md")
+}
+
+fn is_notebook(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "ipynb")
 }
 
 /// Reads a page; `targets` has the page of each path that links may name.
@@ -163,6 +177,8 @@ fn page(of: &Path, path: &Path, targets: &BTreeMap<PathBuf, PathBuf>, text: &str
                 unlinked = false;
                 events.push(Event::InlineHtml("</span>".into()));
             }
+            // A notebook's picture is within the page.
+            Event::Start(Tag::Image { ref dest_url, .. }) if dest_url.starts_with("data:") => events.push(event),
             Event::Start(Tag::Image { link_type, dest_url, title, id }) => {
                 let to = within(folder, &dest_url).map(|(to, _)| to).unwrap_or_default();
                 let written = dest_url.to_string();
@@ -243,7 +259,7 @@ fn as_html(path: &Path) -> PathBuf {
 
 /// A link from a page to a page, or a picture.
 fn href(from: &Path, to: &Path, anchor: &str) -> String {
-    let to = if to.extension().is_some_and(|ending| ending == "md") { as_html(to) } else { to.to_owned() };
+    let to = if is_page(to) { as_html(to) } else { to.to_owned() };
     let up = from.parent().map_or(0, |folder| folder.components().count());
     let anchor = if anchor.is_empty() { String::new() } else { format!("#{anchor}") };
     format!("{}{}{anchor}", "../".repeat(up), to.display())
