@@ -171,9 +171,10 @@ class Running(unittest.TestCase):
         self.assertEqual(changed[["key", "outcome"]].values.tolist(), [["buffer.dt.alpha", "applied"]])
         self.assertEqual(alpha(), 'alpha = "1/4"')
         self.assertEqual(self.switch.set({"buffer.dt.alpha": "1/8"}, seconds=0.2)["was"].tolist(), ["1/4"])
-        held = self.until(lambda: self.switch.set("buffer.dt.alpha", "1/4")["outcome"][0], lambda outcome: outcome == "unchanged")
-        self.assertEqual(held, "unchanged")
-        self.switch.set({"ports.out.pause": "none", "switch.stats_interval": "1s"})
+        changes = self.until(lambda: list(self.switch.show("events").query("event == 'key_set'")["detail"]), lambda changes: len(changes) == 3)
+        self.assertEqual(changes[1:], ["buffer.dt.alpha: 1/4 -> 1/8", "buffer.dt.alpha: 1/8 -> 1/4"])
+        self.switch.set({"ports.out.pause": "none", "switch.stats_interval": "2s"})
+        self.assertEqual(self.switch.set("switch.stats_interval", None)[["was", "is"]].values.tolist(), [["2s", None]])
 
     def test_queues_are_watched(self) -> None:
         rows = list(self.switch.watch("priority-group", "in", every=0.01, times=3))
@@ -200,6 +201,7 @@ class Running(unittest.TestCase):
             self.assertIn(str(caught.exception), theirs.stderr)
         wrong: list[tuple[str, Callable[[], object]]] = [
             ("there is no view 'weather'", lambda: self.switch.show("weather")),
+            ("buffer.dt.alpha has no value", lambda: self.switch.set("buffer.dt.alpha")),
             ("is no value of a key", lambda: self.switch.set("buffer.dt.alpha", object())),
             ("metrics have no rows", lambda: next(self.switch.watch("metrics"))),
             ("no switch is named 'left'; there is lab", lambda: weir.Switch(self.socket, switch="left")),

@@ -108,13 +108,15 @@ class Switch:
             readings += 1
             due = max(due + every, time.monotonic())
 
-    def set(self, keys: str | Mapping[str, Any], value: Any = None, *, seconds: float | None = None) -> pd.DataFrame:
+    def set(self, keys: str | Mapping[str, Any], value: Any = ..., *, seconds: float | None = None) -> pd.DataFrame:
         """Sets a key of the switch's file, or a dict of keys: all, or none. The value None is the key's default.
 
         ``seconds`` is the time after which the old values return. Returns a row for each key with its old and new value; remarks of the switch, such as
         on queues above a new threshold, are in ``attrs["notes"]``.
         """
         pairs = keys if isinstance(keys, Mapping) else {keys: value}
+        if ... in pairs.values():
+            raise Error(f"{keys} has no value; write one, or None for the default")
         changes = [{"key": key, "value": None if new is None else _text(new)} for key, new in pairs.items()]
         request: dict[str, Any] = {"switch": self.name, "changes": changes}
         if seconds is not None:
