@@ -34,7 +34,7 @@ ROCE_MODULES = [
 ]  # fmt: skip
 ROCE_PACKAGES = [
     "dash", "perftest", "rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "iperf3", "ethtool", "iproute2", "tcpdump",
-    "dropbear-bin",
+    "dropbear-bin", "python3-pyverbs",
 ]  # fmt: skip
 
 

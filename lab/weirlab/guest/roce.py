@@ -28,6 +28,24 @@ BINARIES = [
 # What a library loads by name.
 PLUGINS = ["libibverbs/librxe-rdmav*.so"]
 LOADER = "lib64/ld-linux-x86-64.so.2"
+PYTHON, PYTHON_PATH = "usr/bin/python3", "usr/lib/python3/dist-packages"
+# The program of ranks; and what lists the modules that it loads by their paths below a root, each with its compiled file, which an emulated
+# guest loads sooner.
+RANK = pathlib.Path(__file__).with_name("rank.py")
+LIST_MODULES = """
+import runpy, sys
+program, root, folder = sys.argv[1:]
+runpy.run_path(program, run_name="listed")
+files = {getattr(module, "__file__", None) or "" for module in sys.modules.values()}
+import py_compile
+for number, file in enumerate(sorted(file for file in files if file.startswith(root))):
+    compiled = f"{folder}/{number}"
+    if file.endswith(".py"):
+        py_compile.compile(file, compiled, file[len(root):], doraise=True)
+        print(f"{file[len(root):]}c {compiled}")
+    else:
+        print(f"{file[len(root):]} {file}")
+"""
 
 INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /run/agent /tmp /var/run /root /usr/bin /usr/sbin /sbin
@@ -92,14 +110,14 @@ while :; do wait; sleep 1; done
 
 def build(parts):
     """The archive for these parts, made if there is none."""
-    sources = [pathlib.Path(__file__), pathlib.Path(image.__file__)]
+    sources = [pathlib.Path(__file__), pathlib.Path(image.__file__), RANK]
     key = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     target = parts.folder / f"roce-{key}.cpio"
     if target.exists():
         return target
     with tempfile.TemporaryDirectory(prefix="making-", dir=parts.folder) as making:
         made = pathlib.Path(making) / "image"
-        image.archive(made, parts.roce_modules, _files(parts.tools) | {
+        image.archive(made, parts.roce_modules, _files(parts.tools, pathlib.Path(making)) | {
             "/init": image.Entry(INIT.encode(), 0o755),
             "/setup": image.Entry(SETUP.encode(), 0o644),
             "/bin/busybox": image.Entry(parts.busybox, 0o755),
@@ -111,17 +129,33 @@ def build(parts):
     return target
 
 
-def _files(root):
-    """The tools with all libraries that they need, by their paths in the guest."""
-    tools = [root / name for name in BINARIES]
+def _files(root, making):
+    """The tools with all libraries that they need, by their paths in the guest. What is compiled goes to a folder."""
+    tools = [root / name for name in [*BINARIES, PYTHON]]
     folders = [folder for folder in (root / "lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu") if folder.is_dir()]
     plugins = [path for pattern in PLUGINS for folder in folders for path in folder.glob(pattern)]
     drivers = list((root / "etc/libibverbs.d").glob("rxe.driver"))
     files = {f"/usr/bin/{tool.name}": image.Entry(tool.resolve(), 0o755) for tool in tools}
     files |= {f"/{path.relative_to(root)}": image.Entry(path.resolve(), 0o755) for path in [*plugins, *drivers]}
-    for name, path in _libraries(root, folders, [*tools, *plugins]).items():
-        files[name] = image.Entry(path, 0o755)
+    files["/rank.py"] = image.Entry(RANK.read_bytes(), 0o644)
+    modules = _python_modules(root, folders, making)
+    files |= {name: image.Entry(path, 0o644) for name, path in modules.items()}
+    loaded = [path for name, path in modules.items() if name.endswith(".so")]
+    for name, path in _libraries(root, folders, [*tools, *plugins, *loaded]).items():
+        # Debian's interpreter has all of that library itself.
+        is_python = path.name.startswith("libpython")
+        files[name] = image.Entry(b"libc.so.6", link=True) if is_python else image.Entry(path, 0o755)
     return files
+
+
+def _python_modules(root, folders, making):
+    """The modules that the program of ranks loads, by their paths in the guest: the root's own interpreter says so."""
+    command = [root / LOADER, "--library-path", ":".join(map(str, folders)), root / PYTHON, "-SB", "-c", LIST_MODULES, RANK, root, making]
+    environment = os.environ | {"PYTHONHOME": str(root / "usr"), "PYTHONPATH": str(root / PYTHON_PATH)}
+    listed = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if listed.returncode != 0:
+        raise packages.Unavailable(f"{RANK.name}: {listed.stderr.strip()}")
+    return {name: pathlib.Path(path) for name, path in map(str.split, listed.stdout.splitlines())}
 
 
 def _libraries(root, folders, binaries):

@@ -16,7 +16,7 @@ mod shell;
 
 pub use accelerator::Accelerator;
 pub use accelerator_choice::AcceleratorChoice;
-pub use fleet::{Fleet, RunningGuest, State};
+pub use fleet::{Fleet, GuestProgram, RunningGuest, State};
 pub use image::{Image, store};
 pub use machine::{GuestLifetime, GuestPlan};
 pub use memory::refuse_more_than_fits;

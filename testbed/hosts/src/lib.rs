@@ -40,12 +40,12 @@ mod netns;
 mod perftest;
 pub mod perftest_handshake;
 mod probe;
-mod rank_sockets;
+mod ranks;
 mod real_host_set;
 mod script;
 mod sockets;
 
-pub use rank_sockets::{RankArrival, RankConnection, RankNetwork, RankSockets};
+pub use ranks::{RankArrival, RankConnection, RankEnds, RankHost, RankNetwork};
 pub use real_host_set::{ConnectionSample, CounterRow, RealHostSet, RealHostsResult, Session, perftest_port};
 
 use guest::GuestError;

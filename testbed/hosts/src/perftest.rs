@@ -29,6 +29,8 @@ pub(crate) enum Extent {
     Seconds(u64),
 }
 
+/// ECN field ECT(0): ECN-capable.
+pub(crate) const ECT_0: u8 = 2;
 /// Smallest number of messages that perftest accepts.
 pub(crate) const MESSAGES_MIN: u64 = 5;
 /// Timeout exponent of a queue pair, 1.07 s, so that a host that lacks its CPU for a while is not taken for a lossy
@@ -52,7 +54,7 @@ impl PerftestFlow<'_> {
     /// Returns the command of one end. `server` is the server's address, for the client; `None` for the server.
     pub(crate) fn command(&self, server: Option<&str>) -> String {
         let PerftestFlow { device, gid, port, message, traffic_class, dilation, .. } = self;
-        let timeout = (TIMEOUT + dilation.next_power_of_two().ilog2()).min(TIMEOUT_MAX);
+        let timeout = ack_timeout(*dilation);
         let mut command = format!(
             "{} -F -d {device} -x {gid} -p {port} -s {message} -u {timeout} --tclass={traffic_class}",
             self.tool.test.name()
@@ -75,6 +77,11 @@ impl PerftestFlow<'_> {
         }
         command
     }
+}
+
+/// Returns the timeout exponent of queue pairs whose links have this time dilation.
+pub(crate) fn ack_timeout(dilation: u32) -> u32 {
+    (TIMEOUT + dilation.next_power_of_two().ilog2()).min(TIMEOUT_MAX)
 }
 
 /// Parses the last row of a table.

@@ -5,13 +5,12 @@ mod session;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_results::run_dir::{RealHostSummary, ToolSummary};
-use weir_scenario::{HostBackend, RealPorts, Scenario};
+use weir_scenario::{HostBackend, RealPorts, Scenario, TrafficPlan};
 
 use crate::HostError;
 use crate::access::Access;
@@ -20,13 +19,14 @@ use crate::guest::{
 };
 use crate::host::Host;
 use crate::netns::{self, Namespace};
+use crate::ranks::{RankHost, RankPlace};
 
 pub use crate::counters::CounterRow;
 pub use crate::sockets::ConnectionSample;
 pub use flows::perftest_port;
 pub use session::Session;
 
-/// Most flows that start or end at a guest. Two more of its shells serve checks of listeners and of connections.
+/// Most flows that start or end at a guest. Two more of its shells serve checks of listeners and of connections. Ranks have one.
 const FLOWS_OF_A_GUEST: usize = 7;
 /// Longest time from a guest's start until its process is visible.
 const STARTS_WITHIN: Duration = Duration::from_secs(3);
@@ -92,6 +92,15 @@ impl RealHostSet {
         Ok((RealPorts { folder: folder.path().to_owned(), process: std::process::id() }, folder))
     }
 
+    /// Rejects a scenario that real hosts do not support.
+    ///
+    /// # Errors
+    /// Key to change.
+    pub fn refuse(scenario: &Scenario) -> Result<(), HostError> {
+        flows::refuse(scenario)?;
+        refuse_many(scenario)
+    }
+
     /// Creates the prerequisites of these scenarios' hosts before their switches run: the guests' image, and
     /// namespaces. `on_progress` is called before long operations.
     ///
@@ -103,9 +112,8 @@ impl RealHostSet {
         folder: tempfile::TempDir,
         on_progress: &mut dyn FnMut(&str),
     ) -> Result<RealHostSet, HostError> {
-        scenarios.iter().try_for_each(flows::refuse)?;
+        scenarios.iter().try_for_each(RealHostSet::refuse)?;
         let Some(first) = scenarios.first() else { return Err(HostError::Scenario("no run".to_owned())) };
-        refuse_many(first)?;
         netns::remove_left();
         let stop = Arc::new(AtomicBool::new(false));
         let (mut hosts, mut namespaces, mut plans) = (Vec::new(), Vec::new(), Vec::new());
@@ -235,13 +243,15 @@ impl RealHostSet {
         Ok(all)
     }
 
-    /// Returns the network namespace and the address of a host, by index in the scenarios; `None` if it is none.
-    pub fn namespace(&self, host: usize) -> Option<(String, Ipv4Addr)> {
+    /// Returns a host of ranks, by index in the scenarios; `None` if it is neither a network namespace nor a guest.
+    pub fn rank_host(&self, host: usize) -> Option<RankHost> {
         let host = self.hosts.get(host)?.as_ref()?;
-        match &host.access {
-            Access::Netns(name) => Some((name.clone(), host.ip)),
-            Access::Guest(_) | Access::Ssh { .. } => None,
-        }
+        let place = match &host.access {
+            Access::Netns(name) => RankPlace::Namespace(name.clone()),
+            Access::Guest(guest) => RankPlace::Guest(guest.clone()),
+            Access::Ssh { .. } => return None,
+        };
+        Some(RankHost { ip: host.ip, place })
     }
 
     /// Prepares the hosts for the flows of a scenario.
@@ -290,9 +300,15 @@ fn refuse_many(scenario: &Scenario) -> Result<(), HostError> {
     for (n, host) in scenario.hosts.iter().enumerate() {
         let is_guest = real.hosts[n].as_ref().is_some_and(|host| matches!(host.backend, HostBackend::Vm { .. }));
         let flows = scenario.flows.iter().filter(|flow| flow.from == n || flow.to == n).count();
-        if is_guest && flows > FLOWS_OF_A_GUEST {
+        let mut graphs = scenario.traffic.iter().filter_map(TrafficPlan::graph);
+        let has_ranks = graphs.any(|graph| graph.ranks().iter().any(|rank| rank.host as usize == n));
+        let (most, which) = match has_ranks {
+            true => (FLOWS_OF_A_GUEST - 1, " with ranks"),
+            false => (FLOWS_OF_A_GUEST, ""),
+        };
+        if is_guest && flows > most {
             return Err(HostError::Scenario(format!(
-                "{flows} flows begin or end at host {}, and a guest has {FLOWS_OF_A_GUEST} at most: give a flow more queue pairs by `qps`",
+                "{flows} flows begin or end at host {}, and a guest{which} has {most} at most: give a flow more queue pairs by `qps`",
                 host.name
             )));
         }

@@ -1,16 +1,13 @@
-//! Ranks on real hosts: a thread for each host runs its programs, and exchanges their messages over Linux's TCP, by sockets in the host's
-//! network namespace.
+//! Ranks on real hosts: a thread for each host runs its programs, and exchanges their messages.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use weir_dpdk_io::Clock;
-use weir_hosts::{RankArrival, RankConnection, RankNetwork, RankSockets};
+use weir_hosts::{RankArrival, RankConnection, RankEnds, RankHost, RankNetwork};
 use weir_nic::host::Host;
 use weir_scenario::Scenario;
 use weir_units::Time;
@@ -65,17 +62,17 @@ struct RankThread {
 }
 
 impl RealRanks {
-    /// Starts the threads, which open the connections and wait for the scenario's start. `hosts` has the namespace and the address of each
-    /// host, by index in the scenario.
+    /// Starts the threads, which open the connections and wait for the scenario's start. `hosts` has each host by its index in the
+    /// scenario.
     pub(super) fn start(
         scenario: &Scenario,
         setup: RankSetup,
-        hosts: Vec<Option<(String, Ipv4Addr)>>,
+        hosts: Vec<Option<RankHost>>,
         shared_stats: &Arc<SharedStats>,
         clock: Clock,
     ) -> io::Result<RealRanks> {
         let RankSetup { ranks, connections } = setup;
-        let network = Arc::new(RankNetwork { token: RandomState::new().hash_one(0), connections, hosts });
+        let network = Arc::new(RankNetwork::new(connections, hosts, scenario.time_dilation()));
         let state = Arc::new(RanksState::default());
         state.unconnected.store(ranks.len(), Ordering::Relaxed);
         state.unfinished.store(ranks.len(), Ordering::Relaxed);
@@ -132,7 +129,7 @@ impl Drop for RealRanks {
 
 impl RankThread {
     fn run(mut self) -> io::Result<()> {
-        let mut sockets = self.network.open(self.rank.number, &self.state.stop)?;
+        let mut ends = self.network.open(self.rank.number, &self.state.stop)?;
         self.state.unconnected.fetch_sub(1, Ordering::Relaxed);
         let mut is_finished = false;
         while !self.state.stop.load(Ordering::Relaxed) && self.state.unfinished.load(Ordering::Relaxed) > 0 {
@@ -140,7 +137,7 @@ impl RankThread {
                 thread::sleep(START_EVERY);
                 continue;
             };
-            let has_moved = self.advance(now, &mut sockets)?;
+            let has_moved = self.advance(now, &mut ends)?;
             self.shared_stats.publish_end(now, self.rank.number, &self.rank.host);
             // From the end on the programs start nothing.
             if !is_finished && now >= self.end && self.rank.host.is_finished() {
@@ -150,20 +147,20 @@ impl RankThread {
             if !has_moved {
                 let left = self.rank.host.next_program_wakeup().max(now).since(now);
                 let most = Duration::from_nanos(left.as_nanos().saturating_mul(self.dilation));
-                sockets.wait(most.min(WAIT_MAX));
+                ends.wait(most.min(WAIT_MAX));
             }
         }
         Ok(())
     }
 
     /// Runs the programs up to `now`, and exchanges their messages; returns whether anything moved.
-    fn advance(&mut self, now: Time, sockets: &mut RankSockets) -> io::Result<bool> {
+    fn advance(&mut self, now: Time, ends: &mut RankEnds) -> io::Result<bool> {
         let RankThread { rank: RealRank { host, reporter, .. }, .. } = self;
         let taken = reporter.take_triggers(now, host);
         host.advance_programs(now);
-        host.drain_server_messages().for_each(|message| sockets.send(message));
+        host.drain_server_messages().for_each(|message| ends.send(message));
         let mut arrivals = Vec::new();
-        let has_moved = sockets.exchange(|arrival| arrivals.push(arrival))?;
+        let has_moved = ends.exchange(|arrival| arrivals.push(arrival))?;
         // Read after the exchange: no arrival is earlier than its message's start.
         let now = self.now().unwrap_or(now).max(now);
         let RankThread { rank: RealRank { host, reporter, .. }, .. } = self;

@@ -81,11 +81,11 @@ impl Run<'_> {
                     let end_reason = EmulationEnd::Interrupted(Time::ZERO);
                     return Ok(EmulationResult { end_reason, interference: HostInterference::default(), real: None });
                 };
-                let places = (0..scenario.hosts.len()).map(|host| experiment.namespace(host)).collect();
+                let hosts = (0..scenario.hosts.len()).map(|host| experiment.rank_host(host)).collect();
                 Some(match setup.ranks.is_empty() {
                     true => real,
                     false => {
-                        let ranks = RealRanks::start(scenario, setup, places, shared_stats, running.clock())?;
+                        let ranks = RealRanks::start(scenario, setup, hosts, shared_stats, running.clock())?;
                         real.connect_ranks(ranks, running, stop)?
                     }
                 })

@@ -119,6 +119,7 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
 
 fn look(file: &Path, runs: &[ScenarioRun]) -> Result<Vec<HostFinding>, Failure> {
     let (scenarios, ports, _folder) = with_real_hosts(file, &runs[..1], None)?;
+    RealHostSet::refuse(&scenarios[0]).map_err(failure)?;
     let real = scenarios[0].real.as_ref().expect("made with real hosts");
     Ok(check::check_hosts(&scenarios[0], real, &ports.folder))
 }

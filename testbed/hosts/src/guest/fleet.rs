@@ -12,7 +12,7 @@ use super::accelerator::Accelerator;
 use super::image::Image;
 use super::machine::{self, GuestLifetime, GuestPlan, SHELLS};
 use super::process;
-use super::shell::{CommandOutput, Shell};
+use super::shell::{CommandOutput, Shell, ShellProgram};
 use super::{GuestError, while_doing};
 
 /// Folder of guests. Each guest has a subfolder with its plan, its console, QEMU's log and the sockets of its shells.
@@ -47,6 +47,16 @@ pub enum State {
 struct GuestRecord {
     plan: GuestPlan,
     accelerator: Accelerator,
+}
+
+/// ShellProgram that runs in a guest, and exchanges lines with this process. Dropping it ends the program.
+#[derive(Debug)]
+pub struct GuestProgram {
+    guest: RunningGuest,
+    /// Number of its shell.
+    shell: usize,
+    program: ShellProgram,
+    _claim: File,
 }
 
 /// Longest time for a booted guest to respond.
@@ -306,25 +316,16 @@ impl RunningGuest {
         shown: &mut dyn FnMut(&[u8]),
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<i32, GuestError> {
-        let (number, _claim) = self.claim_shell()?;
+        let (number, _claim, mut shell) = self.open_shell()?;
         let to_guest_error = |error: io::Error| match error.kind() {
             ErrorKind::TimedOut => GuestError::Overdue {
                 name: self.plan.name.clone(),
                 seconds: within.as_secs(),
                 command: command.to_owned(),
             },
-            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionRefused | ErrorKind::NotFound => {
-                self.ended()
-            }
-            _ => while_doing(format!("the shell of guest {}", self.plan.name))(error),
+            _ => self.shell_error(error),
         };
-        // A command left by a killed process would block this shell.
-        self.kill_shell_command(number)?;
-        let mut shell =
-            Shell::connect(&machine::shell_socket(&self.folder, number), ANSWER_WITHIN).map_err(to_guest_error)?;
-        // In its own process group, so that all of it can be ended; by path, since busybox would run its own shell.
-        let quoted = command.replace('\'', "'\\''");
-        let grouped = format!("setsid /bin/sh -c 'echo $$ > /run/agent/{number}; {quoted}'");
+        let grouped = grouped(number, command);
         thread::scope(|scope| {
             let (done, is_done) = std::sync::mpsc::channel::<()>();
             scope.spawn(move || {
@@ -354,6 +355,38 @@ impl RunningGuest {
         let mut output = Vec::new();
         let code = self.run(command, within, &mut |piece| output.extend_from_slice(piece), &|| false)?;
         Ok(CommandOutput { code, output: String::from_utf8_lossy(&output).into_owned() })
+    }
+
+    /// Starts a command in the guest with `sh -c`, and leaves it running.
+    ///
+    /// # Errors
+    /// The guest does not respond, or all its shells are in use.
+    pub fn start(&self, command: &str) -> Result<GuestProgram, GuestError> {
+        let (number, claim, shell) = self.open_shell()?;
+        let program = shell.start(&grouped(number, command)).map_err(|error| self.shell_error(error))?;
+        Ok(GuestProgram { guest: self.clone(), shell: number, program, _claim: claim })
+    }
+
+    /// Connects to an unused shell of the guest; returns its number and its lock too.
+    fn open_shell(&self) -> Result<(usize, File, Shell), GuestError> {
+        let (number, claim) = self.claim_shell()?;
+        // A command left by a killed process would block this shell.
+        self.kill_shell_command(number)?;
+        let shell = Shell::connect(&machine::shell_socket(&self.folder, number), ANSWER_WITHIN);
+        let shell = shell.map_err(|error| match error.kind() {
+            ErrorKind::TimedOut => self.silent(ANSWER_WITHIN),
+            _ => self.shell_error(error),
+        })?;
+        Ok((number, claim, shell))
+    }
+
+    fn shell_error(&self, error: io::Error) -> GuestError {
+        match error.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionRefused | ErrorKind::NotFound => {
+                self.ended()
+            }
+            _ => while_doing(format!("the shell of guest {}", self.plan.name))(error),
+        }
     }
 
     /// Claims an unused shell of the guest.
@@ -398,6 +431,38 @@ impl RunningGuest {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
+}
+
+impl GuestProgram {
+    /// Queues a line for the program.
+    pub fn write(&mut self, line: &str) {
+        self.program.write(line);
+    }
+
+    /// Sends queued lines, and returns the next line of the program, without waiting; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// The program has ended.
+    pub fn poll_line(&mut self) -> io::Result<Option<String>> {
+        self.program.poll_line()
+    }
+
+    /// Waits until the program has written, or can be written to, for this long at most.
+    pub fn wait(&self, most: Duration) {
+        self.program.wait(most);
+    }
+}
+
+impl Drop for GuestProgram {
+    fn drop(&mut self) {
+        // If this fails, the guest is ending anyway.
+        let _ = self.guest.kill_shell_command(self.shell);
+    }
+}
+
+/// Returns a command in a process group of its own, so that all of it can be ended; by path, since busybox would run its own shell.
+fn grouped(shell: usize, command: &str) -> String {
+    format!("setsid /bin/sh -c 'echo $$ > /run/agent/{shell}; {}'", command.replace('\'', "'\\''"))
 }
 
 /// Whether a process listens at a socket. Does not connect: a vhost-user server would take the connection for a guest.

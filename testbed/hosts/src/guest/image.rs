@@ -12,11 +12,12 @@ use std::{env, fs};
 use super::{GuestError, while_doing};
 
 /// Files of the builder, as a Python package.
-const BUILDER: [(&str, &str); 4] = [
+const BUILDER: [(&str, &str); 5] = [
     ("__init__.py", ""),
     ("packages.py", include_str!("../../../../lab/weirlab/guest/packages.py")),
     ("image.py", include_str!("../../../../lab/weirlab/guest/image.py")),
     ("roce.py", include_str!("../../../../lab/weirlab/guest/roce.py")),
+    ("rank.py", include_str!("../../../../lab/weirlab/guest/rank.py")),
 ];
 const PACKAGE: &str = "weirguest";
 

@@ -116,11 +116,12 @@ fn prepared(
     command.args(["-nodefaults", "-display", "none", "-no-reboot", "-monitor", "none"]);
     command.arg("-serial").arg(option("file:", console));
     command.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&image.initrd);
-    // On a busy machine, late timer interrupts would fail the kernel's timer test, and it would panic.
+    // On a busy machine, late timer interrupts would fail the kernel's timer test, and it would panic. A `ramfs` may fill more than half of
+    // the memory.
     command.args([
         "-append",
         &format!(
-            "console=ttyS0 panic=-1 quiet mitigations=off no_timer_check cryptomgr.notests net.ifnames=0 {kernel_args}"
+            "console=ttyS0 panic=-1 quiet mitigations=off no_timer_check cryptomgr.notests rootfstype=ramfs net.ifnames=0 {kernel_args}"
         ),
     ]);
     command

@@ -1,9 +1,12 @@
 //! Guest's shell on a serial port.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +22,18 @@ pub struct CommandOutput {
 pub(super) struct Shell {
     stream: UnixStream,
     commands: u64,
+}
+
+/// Running command that exchanges lines.
+#[derive(Debug)]
+pub(super) struct ShellProgram {
+    stream: UnixStream,
+    /// Start of the line that ends the command.
+    mark: String,
+    to_send: VecDeque<u8>,
+    received: Vec<u8>,
+    /// Last line of the command.
+    last: String,
 }
 
 /// Time until the second probe for a response.
@@ -56,11 +71,7 @@ impl Shell {
     /// # Errors
     /// `TimedOut`, with the command still running; `UnexpectedEof` if the guest's QEMU has ended.
     pub(super) fn run(&mut self, command: &str, within: Duration, shown: &mut dyn FnMut(&[u8])) -> io::Result<i32> {
-        self.commands += 1;
-        let mark = format!("<{}.{} ended ", std::process::id(), self.commands);
-        // In two pieces, so that an echo of the command is not taken for its end.
-        let line = format!("( {command}\n) </dev/null; echo '{}''{}'$?'>'\n", &mark[..3], &mark[3..]);
-        self.stream.write_all(line.as_bytes())?;
+        let mark = self.write(&format!("( {command}\n) </dev/null"))?;
         let deadline = Instant::now() + within;
         let (mut kept, mut piece) = (Vec::new(), vec![0; PIECE]);
         loop {
@@ -87,6 +98,24 @@ impl Shell {
         }
     }
 
+    /// Starts a shell command, whose input is the shell's. Write to it only after its first line: the shell may read ahead until then.
+    pub(super) fn start(mut self, command: &str) -> io::Result<ShellProgram> {
+        let mark = self.write(command)?;
+        self.stream.set_nonblocking(true)?;
+        let (to_send, received) = (VecDeque::new(), Vec::new());
+        Ok(ShellProgram { stream: self.stream, mark, to_send, received, last: String::new() })
+    }
+
+    /// Writes a command, and returns the mark of its end.
+    fn write(&mut self, command: &str) -> io::Result<String> {
+        self.commands += 1;
+        let mark = format!("<{}.{} ended ", std::process::id(), self.commands);
+        // In two pieces, so that an echo of the command is not taken for its end.
+        let line = format!("{command}; echo '{}''{}'$?'>'\n", &mark[..3], &mark[3..]);
+        self.stream.write_all(line.as_bytes())?;
+        Ok(mark)
+    }
+
     /// Runs a shell command to its end, and returns its output.
     ///
     /// # Errors
@@ -96,6 +125,59 @@ impl Shell {
         let mut output = Vec::new();
         let code = self.run(command, within, &mut |piece| output.extend_from_slice(piece))?;
         Ok(CommandOutput { code, output: String::from_utf8_lossy(&output).into_owned() })
+    }
+}
+
+impl ShellProgram {
+    /// Queues a line for the command.
+    pub(super) fn write(&mut self, line: &str) {
+        self.to_send.extend(line.bytes());
+        self.to_send.push_back(b'\n');
+    }
+
+    /// Sends queued lines, and returns the next line of the command, without waiting; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// The command has ended, or its shell.
+    pub(super) fn poll_line(&mut self) -> io::Result<Option<String>> {
+        while !self.to_send.is_empty()
+            && let Some(sent) = bytes_moved(self.stream.write(self.to_send.as_slices().0))?
+        {
+            self.to_send.drain(..sent);
+        }
+        let mut piece = [0; PIECE];
+        while !self.received.contains(&b'\n') {
+            let Some(bytes) = bytes_moved(self.stream.read(&mut piece))? else { return Ok(None) };
+            self.received.extend_from_slice(&piece[..bytes]);
+        }
+        let length = self.received.iter().position(|byte| *byte == b'\n').expect("a line has been received");
+        let line: Vec<u8> = self.received.drain(..=length).collect();
+        let line = String::from_utf8_lossy(&without_returns(&line)).trim_end().to_owned();
+        if let Some((before, code)) = line.split_once(&self.mark) {
+            let last = if before.is_empty() { &self.last } else { before };
+            let code = code.trim_end_matches('>');
+            return Err(io::Error::other(format!("its program has ended with code {code}: {last}")));
+        }
+        self.last.clone_from(&line);
+        Ok(Some(line))
+    }
+
+    /// Waits until lines can be received, or queued ones be sent, for this long at most.
+    pub(super) fn wait(&self, most: Duration) {
+        let flags = if self.to_send.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+        // Interrupted or not, the caller looks.
+        let _ = poll(&mut [PollFd::new(&self.stream, flags)], Some(&most));
+    }
+}
+
+/// Returns the bytes moved; `None` if none can move now.
+fn bytes_moved(moved: io::Result<usize>) -> io::Result<Option<usize>> {
+    match moved {
+        Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "its guest has ended")),
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -198,6 +280,28 @@ mod tests {
             shell.output("echo here; exit 7", SOON).unwrap(),
             CommandOutput { code: 7, output: "here\n".into() }
         );
+    }
+
+    #[test]
+    fn a_program_answers_lines_until_it_ends() {
+        let (_folder, path) = served();
+        let shell = Shell::connect(&path, SOON).unwrap();
+        let command =
+            "sh -c 'echo ready; while read -r line; do [ \"$line\" != end ] || exit 7; echo \"got $line\"; done'";
+        let mut program = shell.start(command).unwrap();
+        let mut line = || loop {
+            match program.poll_line() {
+                Ok(None) => program.wait(SOON),
+                Ok(Some(line)) => {
+                    program.write(if line == "ready" { "a b" } else { "end" });
+                    return Ok(line);
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        assert_eq!(line().unwrap(), "ready");
+        assert_eq!(line().unwrap(), "got a b");
+        assert_eq!(line().unwrap_err(), "its program has ended with code 7: got a b");
     }
 
     #[test]

@@ -18,8 +18,6 @@ use super::FlowResult;
 /// First TCP port of perftest, and of iperf3; each flow has the next one.
 const PERFTEST_PORT: u16 = 18_515;
 const IPERF3_PORT: u16 = 5_201;
-/// ECN field ECT(0): ECN-capable.
-const ECT_0: u8 = 2;
 /// Longest time of a program beyond its sending time.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(90);
 /// Lower bound of a host's rate, to derive a timeout from a size.
@@ -78,27 +76,38 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
         }
         let ranks = || traffic.graph().into_iter().flat_map(MessageGraph::ranks).map(|rank| rank.host as usize);
         let Some(real) = ranks().find(|host| scenario.is_real(*host)) else { continue };
-        if let Some(other) = ranks().find(|host| !is_namespace(scenario, *host)) {
+        let (wanted, their_own) = match backend(scenario, real) {
+            Some(HostBackend::Vm { .. }) => {
+                ("vm", "ranks in guests send by Soft-RoCE, which has no congestion control")
+            }
+            Some(HostBackend::Netns) => {
+                ("netns", "ranks in namespaces send over TCP, with the kernel's congestion control")
+            }
+            Some(HostBackend::Ssh { .. }) | None => {
+                return wrong(format!(
+                    "workload {}: rank {} is on a machine reached by ssh; write backend = \"vm\" or \"netns\" for all ranks, or emulate all",
+                    traffic.name,
+                    name(real)
+                ));
+            }
+        };
+        if let Some(other) = ranks().find(|host| backend(scenario, *host).is_none_or(|other| other.name() != wanted)) {
             return wrong(format!(
-                "workload {}: rank {} is on a real host, and rank {} on none with backend = \"netns\": write it for all ranks, or emulate all",
+                "workload {}: rank {} is on a real host, and rank {} on none with backend = \"{wanted}\": write it for all ranks, or emulate all",
                 traffic.name,
                 name(real),
                 name(other)
             ));
         }
         if !traffic.congestion_control.is_none() {
-            return wrong(format!(
-                "workload {}: ranks in namespaces send over TCP, with the kernel's congestion control; take `congestion_control` out",
-                traffic.name
-            ));
+            return wrong(format!("workload {}: {their_own}; take `congestion_control` out", traffic.name));
         }
     }
     Ok(())
 }
 
-fn is_namespace(scenario: &Scenario, host: usize) -> bool {
-    let plan = scenario.real.as_ref().and_then(|real| real.hosts[host].as_ref());
-    plan.is_some_and(|plan| plan.backend == HostBackend::Netns)
+fn backend(scenario: &Scenario, host: usize) -> Option<&HostBackend> {
+    Some(&scenario.real.as_ref()?.hosts[host].as_ref()?.backend)
 }
 
 /// Returns the reason why a flow between an emulated and a real host is unsupported, if it is.
@@ -199,7 +208,7 @@ fn task(scenario: &Scenario, number: usize, flow: &FlowPlan, tool: FlowTool) -> 
         Extent::Seconds(seconds) => Duration::from_secs(seconds),
     };
     let (program, first, ect) = match &config.transport {
-        Transport::Rdma => (Program::Perftest(tool), PERFTEST_PORT, ECT_0),
+        Transport::Rdma => (Program::Perftest(tool), PERFTEST_PORT, perftest::ECT_0),
         Transport::Tcp(tcp) => {
             let rate_bps = config.rate.map(|rate| rate.as_bps() / u64::from(dilation));
             // Linux sets the ECN field itself.

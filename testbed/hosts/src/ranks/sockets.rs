@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,8 @@ use rustix::net::sockopt;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use weir_nic::host::{Connection, ServerMessage, ServerPeer};
 use weir_units::{Bytes, Time};
-use weir_wire::rocev2::Dscp;
+
+use super::{RankArrival, RankConnection, RankNetwork};
 
 /// Port at which each rank listens.
 const PORT: u16 = 18_514;
@@ -26,40 +27,9 @@ const HELLO_BYTES: usize = 12;
 const HEADER_BYTES: usize = 16;
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Connection of two ranks.
-#[derive(Clone, Copy, Debug)]
-pub struct RankConnection {
-    /// Sending and receiving host, by index in the scenario.
-    pub hosts: [usize; 2],
-    /// Places of the ends there.
-    pub ends: Connection,
-    /// Code point of the connection's frames.
-    pub dscp: Dscp,
-}
-
-/// Connections of all ranks of a run.
-#[derive(Clone, Debug)]
-pub struct RankNetwork {
-    /// Number that the run's connections begin with.
-    pub token: u64,
-    /// The connections.
-    pub connections: Vec<RankConnection>,
-    /// Network namespace and address of each host, by index in the scenario; `None` for hosts without.
-    pub hosts: Vec<Option<(String, Ipv4Addr)>>,
-}
-
-/// Arrival at a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RankArrival {
-    /// A message has arrived.
-    Message(ServerMessage),
-    /// A message has been acknowledged.
-    Ack(ServerMessage),
-}
-
 /// Open connections of a rank's host.
 #[derive(Debug)]
-pub struct RankSockets {
+pub(super) struct RankSockets {
     sending: Vec<SenderSocket>,
     receiving: Vec<ReceiverSocket>,
     /// Payload to send, and room for received payload.
@@ -95,22 +65,25 @@ struct PartialHeader {
     done: usize,
 }
 
-impl RankNetwork {
+impl RankSockets {
     /// Opens the connections of a host: moves the calling thread into the host's namespace, listens, connects, and accepts.
     ///
     /// # Errors
     /// The namespace can't be entered, a peer does not answer in time, or `stop` is set.
-    pub fn open(&self, host: usize, stop: &AtomicBool) -> io::Result<RankSockets> {
-        let place = |host: usize| self.hosts[host].as_ref().expect("a rank's host has a namespace");
-        let (namespace, ip) = place(host);
+    pub(super) fn open(
+        network: &RankNetwork,
+        host: usize,
+        namespace: &str,
+        stop: &AtomicBool,
+    ) -> io::Result<RankSockets> {
         let link = File::open(Path::new("/run/netns").join(namespace))?;
         move_into_link_name_space(link.as_fd(), Some(LinkNameSpaceType::Network))?;
-        let listener = TcpListener::bind((*ip, PORT))?;
-        self.connect(host, &listener, |peer| (place(peer).1, PORT).into(), stop)
+        let address = |host: usize| SocketAddr::from((network.host(host).ip, PORT));
+        RankSockets::connect(network, host, &TcpListener::bind(address(host))?, address, stop)
     }
 
     fn connect(
-        &self,
+        network: &RankNetwork,
         host: usize,
         listener: &TcpListener,
         address: impl Fn(usize) -> SocketAddr,
@@ -118,13 +91,13 @@ impl RankNetwork {
     ) -> io::Result<RankSockets> {
         let deadline = Instant::now() + CONNECT_WITHIN;
         let mut sending = Vec::new();
-        for (number, connection) in self.connections.iter().enumerate().filter(|(_, one)| one.hosts[0] == host) {
+        for (number, connection) in network.connections.iter().enumerate().filter(|(_, one)| one.hosts[0] == host) {
             let peer = address(connection.hosts[1]);
             let mut stream = until(deadline, stop, &format!("to {peer}"), || {
                 TcpStream::connect_timeout(&peer, Duration::from_secs(5))
             })?;
             let mut hello = [0; HELLO_BYTES];
-            hello[..8].copy_from_slice(&self.token.to_be_bytes());
+            hello[..8].copy_from_slice(&network.token.to_be_bytes());
             hello[8..].copy_from_slice(&(number as u32).to_be_bytes());
             prepare(&stream, connection)?;
             stream.write_all(&hello)?;
@@ -139,18 +112,18 @@ impl RankNetwork {
             });
         }
         listener.set_nonblocking(true)?;
-        let awaited = self.connections.iter().filter(|one| one.hosts[1] == host).count();
+        let awaited = network.connections.iter().filter(|one| one.hosts[1] == host).count();
         let mut receiving: Vec<ReceiverSocket> = Vec::new();
         while receiving.len() < awaited {
             let (mut stream, _) = until(deadline, stop, "from another rank", || listener.accept())?;
             stream.set_nonblocking(false)?;
             stream.set_read_timeout(Some(Duration::from_secs(5)))?;
             let mut hello = [0; HELLO_BYTES];
-            if stream.read_exact(&mut hello).is_err() || hello[..8] != self.token.to_be_bytes() {
+            if stream.read_exact(&mut hello).is_err() || hello[..8] != network.token.to_be_bytes() {
                 continue;
             }
             let number = u32::from_be_bytes(hello[8..].try_into().expect("four bytes"));
-            let Some(connection) = self.connections.get(number as usize) else { continue };
+            let Some(connection) = network.connections.get(number as usize) else { continue };
             prepare(&stream, connection)?;
             stream.set_nonblocking(true)?;
             receiving.push(ReceiverSocket {
@@ -164,11 +137,9 @@ impl RankNetwork {
         let payload = (0..CHUNK_BYTES).map(|n| n as u8).collect();
         Ok(RankSockets { sending, receiving, payload })
     }
-}
 
-impl RankSockets {
     /// Queues a message to another host.
-    pub fn send(&mut self, message: ServerMessage) {
+    pub(super) fn send(&mut self, message: ServerMessage) {
         let of_message = |socket: &&mut SenderSocket| socket.connection.ends.sender == message.sender as usize;
         let socket = self.sending.iter_mut().find(of_message).expect("a message has a connection");
         socket.waiting.push_back(message);
@@ -178,7 +149,7 @@ impl RankSockets {
     ///
     /// # Errors
     /// A connection has ended.
-    pub fn exchange(&mut self, mut handle: impl FnMut(RankArrival)) -> io::Result<bool> {
+    pub(super) fn exchange(&mut self, mut handle: impl FnMut(RankArrival)) -> io::Result<bool> {
         let mut moved = false;
         for socket in &mut self.sending {
             moved |= socket.write(&self.payload)? | socket.read(&mut handle)?;
@@ -190,7 +161,7 @@ impl RankSockets {
     }
 
     /// Waits until a connection can go on, for this long at most.
-    pub fn wait(&self, most: Duration) {
+    pub(super) fn wait(&self, most: Duration) {
         let flags = |is_sending: bool| if is_sending { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let sending = self.sending.iter().map(|one| PollFd::new(&one.stream, flags(!one.is_idle())));
         let receiving = self.receiving.iter().map(|one| PollFd::new(&one.stream, flags(!one.answers.is_empty())));
@@ -346,6 +317,8 @@ fn bytes_moved(moved: io::Result<usize>) -> io::Result<Option<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use weir_wire::rocev2::Dscp;
+
     use super::*;
 
     #[test]
@@ -358,12 +331,14 @@ mod tests {
             dscp: Dscp::new(26),
         };
         let connections = vec![connection(0, 3, 5), connection(1, 4, 6)];
-        let network = RankNetwork { token: 0x1234_5678_9abc, connections, hosts: Vec::new() };
+        let network = RankNetwork::new(connections, Vec::new(), 1);
         // A connection of another run is not one of these.
         let mut stranger = TcpStream::connect(addresses[1]).unwrap();
         stranger.write_all(&[0; HELLO_BYTES]).unwrap();
         let never = AtomicBool::new(false);
-        let open = |host: usize| network.connect(host, &listeners[host], |peer| addresses[peer], &never).unwrap();
+        let open = |host: usize| {
+            RankSockets::connect(&network, host, &listeners[host], |peer| addresses[peer], &never).unwrap()
+        };
         let [mut other, mut one] = thread::scope(|scope| {
             let first = scope.spawn(|| open(0));
             [open(1), first.join().unwrap()]
