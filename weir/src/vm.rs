@@ -106,7 +106,7 @@ pub(crate) struct DownArguments {
 }
 
 /// Minimum memory with which the guest's kernel boots.
-const MEMORY_MIN_MB: u64 = 128;
+const MEMORY_MIN_MB: u64 = 176;
 /// Maximum number of guests, by the number of addresses.
 const GUESTS_MAX: usize = 200;
 

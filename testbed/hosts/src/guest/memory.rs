@@ -21,7 +21,7 @@ pub fn refuse_more_than_fits(guests: usize, memory_mb: u64) -> Result<(), GuestE
     let fit = free.saturating_sub(RESERVE_MB) / (memory_mb + OVERHEAD_MB);
     Err(GuestError::Memory(format!(
         "{guests} x {memory_mb} MB for guests need {needed} MB with QEMU's own, and this machine has {free} MB free, of which {RESERVE_MB} MB stay \
-         free: boot {fit} at most, or give them less by --memory (128 MB at least)"
+         free: boot {fit} at most, or give them less by --memory (176 MB at least)"
     )))
 }
 

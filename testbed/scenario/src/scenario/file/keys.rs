@@ -575,7 +575,7 @@ pub(super) mod nodes {
     )
     .or_else("required");
     pub(crate) const MEMORY: Key<Bytes> =
-        Key::size("memory", Bytes::mb(128)..=Bytes::mb(65_536), "`vm`: memory of the guest.").or("192MB");
+        Key::size("memory", Bytes::mb(176)..=Bytes::mb(65_536), "`vm`: memory of the guest.").or("192MB");
     pub(crate) const QUEUES: Key<u8> = Key::<u8>::integer(
         "queues",
         1..=8,
