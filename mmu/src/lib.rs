@@ -49,6 +49,8 @@
 
 mod atomics;
 mod charge;
+#[cfg(not(loom))]
+pub mod conformance;
 mod ecn;
 mod egress_queue;
 mod ingress_queue;

@@ -5,7 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
+mod congestion;
 mod figures;
+mod kinds;
+mod policy;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -30,15 +34,17 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 
 /// Runs a sweep into a directory.
 ///
-/// `sweep` is a path, or JSON of a sweep's tables, and `scenario` JSON of the scenario's. `program` runs points, and `code` is this library.
+/// `sweep` is a path, or JSON of a sweep's tables, and `scenario` JSON of the scenario's. `plugin_identity` identifies the caller's own kinds.
+/// `program` runs points, and `code` is this library.
 #[pyfunction]
-#[pyo3(signature = (*, path, sweep, scenario, output, jobs, program, code, progress))]
+#[pyo3(signature = (*, path, sweep, scenario, plugin_identity, output, jobs, program, code, progress))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
 fn run_sweep(
     py: Python<'_>,
     path: Option<PathBuf>,
     sweep: &str,
     scenario: Option<&str>,
+    plugin_identity: &str,
     output: PathBuf,
     jobs: Option<usize>,
     program: Vec<OsString>,
@@ -51,7 +57,7 @@ fn run_sweep(
         None => SweepSource::Tables { sweep: &sweep, scenario: scenario.as_ref() },
     };
     let runner = runner(program, code, jobs)?;
-    let left = watched(py, &runner, progress, || sweep::run_sweep(source, &output, &runner))?;
+    let left = watched(py, &runner, progress, || sweep::run_sweep(source, plugin_identity, &output, &runner))?;
     assert_eq!(left, 0, "only an interruption leaves points");
     Ok(())
 }
@@ -182,7 +188,15 @@ fn runner(program: Vec<OsString>, code: PathBuf, jobs: Option<usize>) -> PyResul
 #[pymodule(name = "_weir")]
 mod library {
     #[pymodule_export]
+    use super::check::check_policy;
+    #[pymodule_export]
+    use super::congestion::{PythonAckSignal, PythonHopTelemetry, add_congestion_control};
+    #[pymodule_export]
     use super::figures::{pooled_percentile, warm_up_us};
+    #[pymodule_export]
+    use super::kinds::{quantity, quantity_text};
+    #[pymodule_export]
+    use super::policy::{PythonPoolLevel, PythonQueueId, PythonQueueView, PythonThreshold, add_policy};
     #[pymodule_export]
     use super::{Error, compare, reproduce, run_point, run_sweep};
 }

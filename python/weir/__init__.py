@@ -15,13 +15,41 @@ from typing import Any
 
 import pandas as pd
 
-from . import _weir, plot
+from . import _process, _weir, plot
+from ._kinds import BufferPolicy, BuildContext, CongestionController, Gauge, Kinds, PolicyCheck, RequiredFeedback, check_policy
 from ._reproduction import Reproduction
 from ._results import Results
 from ._switch import Switch
-from ._weir import Error
+from ._units import Alpha, BitRate, Bytes, Span
+from ._weir import AckSignal, Error, PoolLevel, QueueId, QueueView, Threshold
 
-__all__ = ["Error", "Reproduction", "Results", "Switch", "compare", "plot", "reproduce", "run", "sweep"]
+__all__ = [
+    "AckSignal",
+    "Alpha",
+    "BitRate",
+    "BufferPolicy",
+    "BuildContext",
+    "Bytes",
+    "CongestionController",
+    "Error",
+    "Gauge",
+    "PolicyCheck",
+    "PoolLevel",
+    "QueueId",
+    "QueueView",
+    "Reproduction",
+    "RequiredFeedback",
+    "Results",
+    "Span",
+    "Switch",
+    "Threshold",
+    "check_policy",
+    "compare",
+    "plot",
+    "reproduce",
+    "run",
+    "sweep",
+]
 
 Path = str | os.PathLike[str]
 #: Called with the numbers of finished and of all points; running ones count by the share of their time that has passed.
@@ -34,6 +62,8 @@ def run(
     set: Mapping[str, Any] | None = None,
     seeds: int | Iterable[int] | None = None,
     runs: Iterable[str] | None = None,
+    policies: Mapping[str, type] | None = None,
+    congestion_controls: Mapping[str, type] | None = None,
     output: Path | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
@@ -44,14 +74,19 @@ def run(
     some of the scenario's runs. Results stay in ``output``, where the same call finds them, and without it as long as the object. ``jobs`` is
     a number of cores, by default all. ``progress`` is by default a line on the terminal.
 
-    Raises Error if the input is wrong or a run crashes. A run with a loss or an unexpected deadlock has results, and a warning.
+    ``policies`` and ``congestion_controls`` are classes by the names that the scenario selects them by: see ``BufferPolicy`` and
+    ``CongestionController``. Each run has a process, where a class comes by name from its module, and by value from a script or notebook.
+
+    Raises Error if the input is wrong or a run crashes, with the traceback of a class. A run with a loss or an unexpected deadlock has results, and a warning.
     """
     tables: dict[str, Any] = {"scenario": scenario, "parameters": {path: [value] for path, value in (set or {}).items()}}
     if seeds is not None:
         tables["seeds"] = seeds if isinstance(seeds, int) else list(seeds)
     if runs is not None:
         tables["runs"] = list(runs)
-    results = _sweep(tables, output, jobs, progress)
+    results, traceback = _sweep(tables, Kinds(policies or {}, congestion_controls or {}), output, jobs, progress)
+    if traceback is not None:
+        raise Error(traceback)
     crashed = results.failures[results.failures["outcome"] == "crashed"]
     if len(crashed) > 0:
         raise Error(f"{len(crashed)} of {len(results.runs)} runs crashed: {crashed['reason'].iloc[0]}")
@@ -61,6 +96,8 @@ def run(
 def sweep(
     sweep: Path | Mapping[str, Any],
     *,
+    policies: Mapping[str, type] | None = None,
+    congestion_controls: Mapping[str, type] | None = None,
     output: Path | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
@@ -70,7 +107,7 @@ def sweep(
     ``results.points`` has a row for each point that ended as expected, and ``results.failures`` one for each other. Other arguments are those of
     ``run``.
     """
-    return _sweep(sweep, output, jobs, progress)
+    return _sweep(sweep, Kinds(policies or {}, congestion_controls or {}), output, jobs, progress)[0]
 
 
 def reproduce(
@@ -134,8 +171,11 @@ def _directory(output: Path | None) -> "Iterator[tuple[pathlib.Path, tempfile.Te
         raise
 
 
-def _sweep(sweep: Path | Mapping[str, Any], output: Path | None, jobs: int | None, progress: Progress | None) -> Results:
-    path, tables, scenario = None, {}, None
+def _sweep(
+    sweep: Path | Mapping[str, Any], kinds: Kinds, output: Path | None, jobs: int | None, progress: Progress | None
+) -> tuple[Results, str | None]:
+    """Results, and the traceback of a class whose exception ended a point."""
+    path, tables, scenario, traceback = None, {}, None, None
     if isinstance(sweep, Mapping):
         tables = dict(sweep)
         if isinstance(tables.get("scenario"), Mapping):
@@ -145,22 +185,18 @@ def _sweep(sweep: Path | Mapping[str, Any], output: Path | None, jobs: int | Non
     else:
         path = os.fspath(sweep)
     with _directory(output) as (directory, folder):
+        request: dict[str, Any] = {"path": path, "sweep": _json(tables), "scenario": scenario}
+        request.update(output=directory, jobs=jobs, code=_code())
         with _Line(progress) as show:
-            _weir.run_sweep(
-                path=path,
-                sweep=_json(tables),
-                scenario=scenario,
-                output=directory,
-                jobs=jobs,
-                program=_program(),
-                code=_code(),
-                progress=show,
-            )
+            if kinds.policies or kinds.congestion_controls:
+                traceback = _process.run_sweep(kinds, progress=show, **request)
+            else:
+                _weir.run_sweep(**request, plugin_identity="", program=_program(), progress=show)
         results = Results(directory, folder)
     if len(results.failures) > 0:
         reason = results.failures["reason"].iloc[0]
         warnings.warn(f"{len(results.failures)} of {len(results.runs)} runs failed: {reason}", RuntimeWarning, stacklevel=3)
-    return results
+    return results, traceback
 
 
 class _Line:

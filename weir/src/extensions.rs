@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use weir_arbitration::{ARBITERS, ArbiterKind};
+use weir_experiments::plugin;
 use weir_experiments::real_frames::BackendSource;
 use weir_flowctl::{FLOW_CONTROLS, FlowControlKind};
 use weir_load_balancing::{PATH_SELECTORS, PathSelectorKind};
@@ -10,9 +11,7 @@ use weir_mmu::policy::{BUFFER_POLICIES, BufferPolicyKind};
 use weir_nic::host::congestion::{self, CongestionControlKind};
 use weir_nic::host::entropy::{ENTROPY_KINDS, EntropyKind};
 use weir_nic::tcp::{self, TcpCongestionKind};
-use weir_reader::{Gauge, Plugin};
-use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS, column_names};
-use weir_scenario::file::is_key;
+use weir_reader::Gauge;
 
 /// Weir's command with additional plug-ins, which files choose by name like Weir's own.
 ///
@@ -38,16 +37,16 @@ impl Extensions {
 
     /// Adds a buffer policy, which files choose by `[buffer] policy`.
     pub fn policy(mut self, kind: &'static dyn BufferPolicyKind) -> Extensions {
-        let added = check_gauges(kind, kind.gauges().iter(), column_names(QUEUE_COLUMNS))
-            .and_then(|()| BUFFER_POLICIES.add(kind).map_err(|error| error.to_string()));
+        let added =
+            plugin::check_policy(kind).and_then(|()| BUFFER_POLICIES.add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
     }
 
     /// Adds a flow control, which ports choose by `flow_control`, or its `kind`.
     pub fn flow_control(mut self, kind: &'static dyn FlowControlKind) -> Extensions {
-        let added = check_gauges(kind, kind.gauges().iter(), column_names(QUEUE_COLUMNS))
-            .and_then(|()| FLOW_CONTROLS.add(kind).map_err(|error| error.to_string()));
+        let added =
+            plugin::check_flow_control(kind).and_then(|()| FLOW_CONTROLS.add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
     }
@@ -72,9 +71,7 @@ impl Extensions {
 
     /// Adds a congestion control of RDMA, which files choose by `congestion_control`.
     pub fn congestion_control(mut self, kind: &'static dyn CongestionControlKind) -> Extensions {
-        let shown = congestion::GAUGES.iter().chain(kind.gauges());
-        let added = check_table(kind)
-            .and_then(|()| check_gauges(kind, shown, column_names(FLOW_COLUMNS)))
+        let added = plugin::check_congestion_control(kind)
             .and_then(|()| congestion::add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
@@ -82,10 +79,7 @@ impl Extensions {
 
     /// Adds a TCP congestion control, which files choose by `transport`.
     pub fn tcp_control(mut self, kind: &'static dyn TcpCongestionKind) -> Extensions {
-        let shown = tcp::GAUGES.iter().chain(kind.gauges());
-        let added = check_table(kind)
-            .and_then(|()| check_gauges(kind, shown, column_names(FLOW_COLUMNS)))
-            .and_then(|()| tcp::add(kind).map_err(|error| error.to_string()));
+        let added = plugin::check_tcp_control(kind).and_then(|()| tcp::add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
     }
@@ -101,38 +95,6 @@ impl Extensions {
         }
         if self.errors.is_empty() { crate::main(real_frames) } else { ExitCode::from(2) }
     }
-}
-
-/// Checks that the table name of a congestion control or TCP congestion control collides with no key of `[nic]`.
-fn check_table(kind: &dyn Plugin) -> Result<(), String> {
-    let name = kind.id();
-    if is_key(name) {
-        return Err(format!("\"{name}\" can't name a congestion control: it is a key of [nic], flows or workloads"));
-    }
-    Ok(())
-}
-
-/// Checks that gauge names are valid, and collide neither with these columns of every series nor with each other.
-fn check_gauges<'g>(
-    kind: &dyn Plugin,
-    gauges: impl Iterator<Item = &'g Gauge>,
-    columns: impl Iterator<Item = &'static str>,
-) -> Result<(), String> {
-    let mut columns: Vec<&str> = columns.collect();
-    for gauge in gauges {
-        let (name, kind) = (gauge.name, kind.id());
-        if !gauge.is_well_named() {
-            return Err(format!(
-                "gauge \"{name}\" of \"{kind}\" can't name a column: write small letters, digits and `_`, with _bytes at the end \
-                 if it counts bytes and only then"
-            ));
-        }
-        if columns.contains(&name) {
-            return Err(format!("gauge \"{name}\" of \"{kind}\" has the name of another column"));
-        }
-        columns.push(name);
-    }
-    Ok(())
 }
 
 /// Returns errors on gauge names that both a buffer policy and a flow control have.

@@ -4,7 +4,7 @@ use weir_units::{Bytes, QueueId, Time};
 
 use super::Mmu;
 use crate::layout::BufferLayout;
-use crate::policy::{BufferPolicy, Gauges};
+use crate::policy::{BufferPolicy, Gauges, QueueView};
 use crate::pool::Pool;
 
 /// Occupancy of one ingress queue.
@@ -164,10 +164,22 @@ impl Mmu {
 
     /// Current maximum length of a lossy egress queue, including an arriving packet; with slices that in the slice of the queue's port.
     pub fn lossy_threshold(&self, id: QueueId, now: Time) -> Bytes {
+        Bytes::new(self.policy.lossy_threshold(&self.lossy_view(id, now), self.lossy_alpha.get()))
+    }
+
+    /// View of the queue that the policy bounds: the ingress queue of a lossless class, the egress queue of another.
+    pub(crate) fn bounded_view(&self, id: QueueId, now: Time) -> QueueView {
+        let queue = &self.ingress[id.index()];
+        if queue.limits.lossless {
+            let shared = self.of_slice(id.port()).shared.level();
+            return self.ingress_view(&self.flags, id, queue.occupancy.load(), shared, now);
+        }
+        self.lossy_view(id, now)
+    }
+
+    fn lossy_view(&self, id: QueueId, now: Time) -> QueueView {
         let slice = self.of_slice(id.port());
-        let length = slice.egress[id.index()].length();
-        let view = self.egress_view(&slice.context(), id, length, slice.shared.level(), now);
-        Bytes::new(self.policy.lossy_threshold(&view, self.lossy_alpha.get()))
+        self.egress_view(&slice.context(), id, slice.egress[id.index()].length(), slice.shared.level(), now)
     }
 
     /// Total occupancy of an ingress queue, for flow control by queue length.

@@ -8,6 +8,7 @@
 //! | [`sweep::plot`] | figures of a sweep |
 //! | [`report`] | the results of runs as one page |
 //! | [`record`] | captured messages, converted to a scenario |
+//! | [`plugin`] | checks of plug-ins that another program adds |
 //! | [`real_frames`] | the trait by which a program supplies DPDK, which this crate does not depend on |
 //!
 //! Functions take the arguments of the command line:
@@ -58,6 +59,7 @@ pub mod experiment;
 mod failure;
 pub mod files;
 mod picture;
+pub mod plugin;
 pub mod progress;
 pub mod real_frames;
 pub mod record;

@@ -32,6 +32,7 @@ use std::sync::{Mutex, PoisonError};
 use indicatif::ProgressBar;
 
 use self::directory::{Manifest, Origin, SweepDir};
+use self::hash::Hash;
 use crate::Failure;
 use crate::experiment::{VERSION, cores};
 use crate::files::{json_text, with_path};
@@ -170,11 +171,16 @@ pub enum SweepSource<'s> {
 }
 
 /// Runs the unfinished points of another program's sweep and writes its tables, as `weir sweep` does. Returns the number of points that
-/// are left by a stop.
+/// are left by a stop. `plugin_identity` identifies the program's own kinds: results of others are not resumed.
 ///
 /// # Errors
 /// Invalid input, with the place and the fix; a directory of other results; a file that can't be written.
-pub fn run_sweep(source: SweepSource<'_>, output: &Path, runner: &PointRunner) -> Result<usize, Failure> {
+pub fn run_sweep(
+    source: SweepSource<'_>,
+    plugin_identity: &str,
+    output: &Path,
+    runner: &PointRunner,
+) -> Result<usize, Failure> {
     let file = match source {
         SweepSource::File(path) => load_sweep(path)?,
         SweepSource::Tables { sweep, scenario } => {
@@ -188,7 +194,11 @@ pub fn run_sweep(source: SweepSource<'_>, output: &Path, runner: &PointRunner) -
     };
     let plan = SweepPlan::new(&file, runner.jobs)?;
     let mode = OutputMode { json: true };
-    let (records, all) = run_points(&plan, output, &manifest(&plan, VERSION.to_owned()), runner, mode)?;
+    let mut manifest = manifest(&plan, VERSION.to_owned());
+    if !plugin_identity.is_empty() {
+        manifest.identity = Hash::digest(format!("{} {plugin_identity}", plan.identity).as_bytes()).text();
+    }
+    let (records, all) = run_points(&plan, output, &manifest, runner, mode)?;
     let left = all - records.len();
     if left == 0 {
         draw(&file.figures, output, mode)?;

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use weir_mmu::policy::{self, BUFFER_POLICIES, BufferPolicyConfig, BuildContext, HeadroomRequirement};
-use weir_mmu::{BufferLayout, BufferPolicy, Mmu, PortLayout, Xon};
-use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
+pub(crate) use weir_mmu::conformance::Bounds;
+use weir_mmu::policy::{self, BUFFER_POLICIES, BufferPolicyConfig, HeadroomRequirement};
+use weir_mmu::{BufferLayout, BufferPolicy, Mmu, Xon};
+use weir_units::{Alpha, Bytes};
 
 /// Variants of policies: name, policy, and the keys of its table that differ from the defaults.
 const FORMS: [(&str, &str, &str); 10] = [
@@ -52,20 +53,6 @@ pub(crate) fn lossless() -> Vec<&'static str> {
     all().into_iter().filter(is_lossless).collect()
 }
 
-/// Parameters of a switch under test.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    pub size: Bytes,
-    pub ports: u16,
-    /// ρ of every queue.
-    pub private: Bytes,
-    /// Φ of every lossless queue.
-    pub headroom: Bytes,
-    /// Lossless classes.
-    pub lossless: ClassSet,
-    pub rate: BitRate,
-}
-
 /// An MMU of this policy; α = 1 unless the policy has none.
 pub(crate) fn mmu(name: &str, bounds: &Bounds, xon: Xon, lossy_alpha: Alpha) -> Mmu {
     mmu_over(layout(name, bounds), name, bounds, xon, lossy_alpha)
@@ -78,33 +65,11 @@ pub(crate) fn mmu_over(layout: BufferLayout, name: &str, bounds: &Bounds, xon: X
 }
 
 pub(crate) fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
-    let port = PortLayout {
-        private: [bounds.private; CLASSES],
-        headroom: Class::ALL.map(|class| if bounds.lossless.contains(class) { bounds.headroom } else { Bytes::ZERO }),
-        lossless: bounds.lossless,
-    };
-    settings(name)
-        .layout_requirements()
-        .partition(bounds.size, vec![port; usize::from(bounds.ports)])
-        .expect("a partition")
+    bounds.layout(&*settings(name))
 }
 
 pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn BufferPolicy> {
-    let rates = vec![bounds.rate; usize::from(bounds.ports)];
-    let (frame_max, reaction) = (Bytes::new(1_522), Span::ZERO);
-    let alphas = vec![None; rates.len()];
-    let hosts = vec![true; rates.len()];
-    let context = BuildContext {
-        layout,
-        rates: &rates,
-        alphas: &alphas,
-        hosts: &hosts,
-        fill_rates: &rates,
-        frame_max,
-        xon_offset,
-        reaction,
-    };
-    settings(name).build(&context).expect("a policy for these rates")
+    bounds.policy(&*settings(name), layout, xon_offset).expect("a policy for these rates")
 }
 
 /// Parses the configuration of this policy or variant.
