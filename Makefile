@@ -68,7 +68,7 @@ wheel-test: wheel build ## The wheel installed in an empty environment, and its 
 	@$(STEP) "wheel installed" $(WHEELS)/environment/bin/pip install --quiet --disable-pip-version-check "$$(echo $(WHEELS)/*.whl)[plot]"
 	@WEIR_BIN=$(WEIR) $(STEP) "tests of the wheel" $(WHEELS)/environment/bin/python -m unittest discover --start-directory python/tests
 	@$(STEP) "types of the wheel" $(PYTHON_TOOLS)/bin/mypy --config-file python/pyproject.toml \
-		--python-executable $(WHEELS)/environment/bin/python python/tests
+		--python-executable $(WHEELS)/environment/bin/python python/tests python/examples
 
 python-tools:
 	@$(STEP) "tools of the Python package" scripts/make-venv $(PYTHON_TOOLS) python/requirements.txt
@@ -81,7 +81,7 @@ python-test-of-that: python-tools
 	@cp $(TARGET)/debug/lib_weir.so $(PYTHON_PACKAGE)/weir/_weir.abi3.so
 	@WEIR_BIN=$(WEIR_OF_TESTS) PYTHONPATH=$(PYTHON_PACKAGE) $(STEP) "tests of the Python package" \
 		$(PYTHON_TOOLS)/bin/python -m unittest discover --start-directory python/tests
-	@$(STEP) "types of the Python package" $(PYTHON_TOOLS)/bin/mypy --config-file python/pyproject.toml python/weir python/tests
+	@$(STEP) "types of the Python package" $(PYTHON_TOOLS)/bin/mypy --config-file python/pyproject.toml python/weir python/tests python/examples
 
 demo: setup ## Set-up, a build without figures as PNG and PDF, Parquet and `weir top`, and an experiment with emulated hosts; needs no root and no NIC
 	@$(STEP) "build for the demo" $(CARGO) build --profile demo -p weir --no-default-features --features dpdk

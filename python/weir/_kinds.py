@@ -1,5 +1,6 @@
 """Buffer policies and congestion controls that are Python classes."""
 
+import hashlib
 import inspect
 import json
 import traceback
@@ -197,7 +198,7 @@ class Kinds:
             _weir.add_congestion_control(_declare(name, cls, CongestionController, "rate"), feedback, on_error)
 
     def identity(self) -> str:
-        """Text that differs if the classes do: their sources, with those of the modules that they are imported from."""
+        """Text that differs if the classes do: the sources of their modules, or those of a script's classes alone."""
         return "\n".join(f"{name}\n{_source(cls)}" for of in (self.policies, self.congestion_controls) for name, cls in sorted(of.items()))
 
 
@@ -211,7 +212,10 @@ def _source(cls: type) -> str:
             whole = module is not None and module.__name__ != "__main__"
             sources.append(inspect.getsource(module if whole and module is not None else part))
         except (OSError, TypeError):
-            sources.append(part.__qualname__)
+            # Without a file, as of an interactive interpreter.
+            import cloudpickle
+
+            sources.append(hashlib.sha256(cloudpickle.dumps(part)).hexdigest())
     return "\n".join(sources)
 
 

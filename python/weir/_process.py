@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -106,6 +107,8 @@ def main() -> None:
         if not is_call:
             code = _weir.run_point(_on_one_thread(sys.argv[3:]))
         else:
+            # Also where the caller ignores it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             threading.Thread(target=_stop_with_the_caller, daemon=True).start()
             request = json.loads((folder / "request").read_text())
             # Points inherit the descriptor.

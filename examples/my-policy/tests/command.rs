@@ -1,7 +1,11 @@
-//! The program is Weir's command with one more buffer policy.
+//! The program is Weir's command with one more buffer policy, which keeps the invariants of all policies.
 
 use std::path::Path;
 use std::process::Command;
+
+use my_policy::TwoStepsKind;
+use weir_mmu::conformance;
+use weir_mmu::policy::{BUFFER_POLICIES, parse_config};
 
 #[test]
 fn its_scenario_runs_in_virtual_time() {
@@ -13,4 +17,12 @@ fn its_scenario_runs_in_virtual_time() {
         .output()
         .unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+#[test]
+fn it_conforms_under_drawn_loads() {
+    BUFFER_POLICIES.add(&TwoStepsKind).unwrap();
+    let config = parse_config("two-steps", "").unwrap();
+    let summary = conformance::check(&*config, 0..4, &mut || true).unwrap_or_else(|violation| panic!("{violation}"));
+    assert!(summary.pauses > 100, "{} PAUSEs prove little", summary.pauses);
 }
