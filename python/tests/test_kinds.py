@@ -64,9 +64,13 @@ class SameResults(InFolder):
         self.assertGreater(len(rust.pauses), 10)
 
     def test_spfc(self) -> None:
-        scenario = {**INCAST, "scenario": {"name": "web", "end": "3ms"}, "workloads": [WEB, *INCAST["workloads"]]}
-        rust = weir.run(with_policy(scenario, "spfc", alpha="1/8", tc="40us"))
-        python = weir.run(with_policy(scenario, "mine", alpha="1/8", tc="40us"), policies={"mine": spfc.Spfc})
+        # Of two lossless classes, so that a PAUSE of one ends the port's state for the other.
+        others = [{**WEB, "name": "others", "class": 4}, *INCAST["workloads"]]
+        switch = {**INCAST["switch"], "classes": {"preset": "roce", "lossless": [3, 4], "dscp": {"40": 4}}}
+        scenario = {**INCAST, "scenario": {"name": "web", "end": "3ms"}, "switch": switch, "workloads": [WEB, *others]}
+        keys: dict[str, Any] = {"alpha": "1/8", "k_spfc": 8, "tc": "40us"}
+        rust = weir.run(with_policy(scenario, "spfc", **keys))
+        python = weir.run(with_policy(scenario, "mine", **keys), policies={"mine": spfc.Spfc})
         self.assert_same(rust, python, ("spfc", "mine"))
         self.assertGreater(len(rust.pauses), 10)
         states = rust.series.filter(regex=r"\.victim$")
