@@ -168,6 +168,7 @@ impl Mmu {
     }
 
     /// View of the queue that the policy bounds: the ingress queue of a lossless class, the egress queue of another.
+    #[cfg(not(loom))]
     pub(crate) fn bounded_view(&self, id: QueueId, now: Time) -> QueueView {
         let queue = &self.ingress[id.index()];
         if queue.limits.lossless {
