@@ -3,7 +3,6 @@
     python -m unittest discover --start-directory python/tests
 """
 
-import os
 import pathlib
 import random
 import signal
@@ -15,7 +14,6 @@ import unittest
 import warnings
 from typing import Any, ClassVar, Literal
 
-import test_weir
 from test_weir import INCAST, LONG, OWN, InFolder
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
