@@ -11,7 +11,7 @@ use crate::Error;
 use crate::kinds::{ExceptionHandler, KindSpec, PythonKind};
 use crate::policy::PythonPolicyKind;
 
-/// Float of ticks between checks for signals.
+/// Number of ticks between checks for signals.
 const CHECK_EVERY: u64 = 256;
 
 /// Runs the loads of `seeds` seeds; returns the numbers of frames and of PAUSEs. `table` is the text of the policy's table.

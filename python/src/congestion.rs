@@ -23,7 +23,7 @@ struct PythonCongestionKind {
     feedback: RequiredFeedback,
 }
 
-/// KeyValues of a flow's parameters.
+/// Values of a flow's parameters.
 #[derive(Debug)]
 struct PythonCongestionConfig {
     kind: &'static PythonKind,

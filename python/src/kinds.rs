@@ -39,7 +39,7 @@ pub(crate) enum ExceptionHandler {
     Keep(Mutex<Option<PyErr>>),
 }
 
-/// PythonMethod of an instance.
+/// Method of an instance.
 #[derive(Debug)]
 pub(crate) struct PythonMethod {
     kind: &'static PythonKind,
@@ -47,11 +47,11 @@ pub(crate) struct PythonMethod {
     function: Py<PyAny>,
 }
 
-/// PythonMethods of an instance: those that its class defines.
+/// Methods of an instance: those that its class defines.
 #[derive(Debug)]
 pub(crate) struct PythonMethods(Py<PyDict>);
 
-/// KeyValue of a key, in base units.
+/// Value of a key, in base units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum KeyValue {
     Integer(u64),
@@ -60,7 +60,7 @@ pub(crate) enum KeyValue {
     Word(&'static str),
 }
 
-/// KeyValues of a kind's table, by key.
+/// Values of a kind's table, by key.
 pub(crate) type KeyValues = Vec<(&'static str, KeyValue)>;
 
 /// Declaration of a class by `weir/_kinds.py`: name, keys, gauges, description, and the function that creates an instance.
@@ -85,7 +85,7 @@ enum TypedKey {
     Choice(&'static Key<&'static str>),
 }
 
-/// KeyValue of a key of type `float`.
+/// Value of a key of type `float`.
 #[derive(Clone, Copy, Debug)]
 struct Float(f64);
 
@@ -187,7 +187,7 @@ impl PythonKind {
 }
 
 impl PythonMethods {
-    /// PythonMethod of this name, if the class defines it.
+    /// Method of this name, if the class defines it.
     pub(crate) fn find(&self, kind: &'static PythonKind, name: &'static str) -> Option<PythonMethod> {
         let function = Python::attach(|py| self.0.bind(py).get_item(name).ok().flatten().map(Bound::unbind));
         function.map(|function| PythonMethod { kind, name, function })
@@ -347,7 +347,7 @@ fn gauge((name, state, title, help, of_port): GaugeSpec) -> Gauge {
     Gauge { unit, title, of_port, ..plain }
 }
 
-/// KeyValue of a quantity's text in base units.
+/// Value of a quantity's text in base units.
 #[pyfunction]
 pub(crate) fn quantity(kind: &str, text: &str) -> PyResult<u64> {
     let value = match kind {

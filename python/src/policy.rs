@@ -23,7 +23,7 @@ pub(crate) struct PythonPolicyKind {
     own: OnceLock<&'static PythonPolicyKind>,
 }
 
-/// KeyValues of the class's table.
+/// Values of the class's table.
 #[derive(Debug)]
 struct PythonPolicyConfig {
     kind: &'static PythonPolicyKind,
@@ -359,7 +359,7 @@ pub(crate) struct PythonQueueId(QueueId);
 
 #[pymethods]
 impl PythonQueueId {
-    /// Float of the port, from 0.
+    /// Number of the port, from 0.
     #[getter]
     fn port(&self) -> u16 {
         self.0.port().0
