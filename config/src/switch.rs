@@ -137,6 +137,17 @@ impl SwitchConfig {
         self.ports.iter().enumerate().map(|(index, port)| (self.class_map(index), port.priority))
     }
 
+    /// Path of the first of these keys of the map that holds at a port: the port's own, or the switch's; of `[classes]` without any.
+    ///
+    /// # Panics
+    /// If `port` is out of range.
+    pub fn class_map_key(&self, port: usize, names: &[&str]) -> String {
+        let real = self.real_port(port);
+        let tables = [format!("ports[{real}]"), "classes".to_owned()];
+        let keys = names.iter().flat_map(|name| tables.iter().map(move |table| format!("{table}.{name}")));
+        keys.into_iter().find(|key| self.source.has(key)).unwrap_or_else(|| "classes".to_owned())
+    }
+
     /// Priority groups that frames received on a port, or on a clone of it, can have.
     ///
     /// # Panics
@@ -147,7 +158,10 @@ impl SwitchConfig {
     }
 
     /// Classes that frames received on a port, or on a clone of it, can have.
-    pub(crate) fn classes_from(&self, port: usize) -> ClassSet {
+    ///
+    /// # Panics
+    /// If `port` is out of range.
+    pub fn classes_from(&self, port: usize) -> ClassSet {
         let map = self.class_map(port);
         let mapped: &[u8] = match map.trust {
             Trust::Dscp => &map.dscp,

@@ -57,6 +57,11 @@ impl Source {
         self.nearest_place(key).map(|(place, _)| self.line_at(place.key.start))
     }
 
+    /// Whether a key is in the file.
+    pub fn has(&self, key: &str) -> bool {
+        self.0.places.contains_key(key)
+    }
+
     /// Byte range of a key's value; for a table or an element of an array, the parser's span.
     pub(crate) fn span_of(&self, key: &str) -> Option<Range<usize>> {
         self.0.places.get(key).map(|place| place.value.clone())
@@ -64,10 +69,6 @@ impl Source {
 
     pub(crate) fn is(&self, other: &Source) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    pub(crate) fn has(&self, key: &str) -> bool {
-        self.0.places.contains_key(key)
     }
 
     pub(crate) fn line_at(&self, offset: usize) -> usize {

@@ -8,7 +8,7 @@ use weir_nic::host::Host;
 use weir_results::record::MessageOrigin;
 use weir_scenario::{CapturePlan, PortRef};
 use weir_switch_core::Direction;
-use weir_units::{Span, Time};
+use weir_units::{Class, Span, Time};
 
 use super::attachment::Attachment;
 use super::host_events::{EventReceiver, HostReporter, record_pfc};
@@ -156,7 +156,8 @@ impl AttachedHost {
     /// Returns the next frame of the host's software when the transmitter is free.
     fn next_software_frame(&mut self, now: Time) -> Option<Mbuf> {
         let frame = self.nic_queues.as_mut()?.next()?;
-        let class = self.host.config().software_class;
+        // The software sets no DSCP.
+        let class = Class::new(self.host.config().group_of_dscp[0]);
         if !self.host.try_send_software_frame(now, class, frame.bytes().len() as u32) {
             return None;
         }

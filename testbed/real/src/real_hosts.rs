@@ -32,12 +32,11 @@ pub(super) struct RealHosts {
     measurable_flows: Vec<Option<MeasurableFlow>>,
 }
 
-/// Flow that has a class to itself at its sender's port, its receiver's port, or both.
+/// Flow that has a priority group to itself at its sender's port, a queue at its receiver's port, or both.
 #[derive(Clone, Copy)]
 struct MeasurableFlow {
-    from: Option<PortRef>,
-    to: Option<PortRef>,
-    class: usize,
+    from: Option<(PortRef, Class)>,
+    to: Option<(PortRef, Class)>,
     headers: u64,
 }
 
@@ -132,10 +131,10 @@ impl RealHosts {
     /// Returns the progress of a flow, by index, from switch counters; `None` if other flows share them.
     pub(super) fn sample(&self, flow: usize, reports: &[Report]) -> Option<FlowSample> {
         let measurable = self.measurable_flows[flow]?;
-        let class = |place: PortRef| &reports[place.switch].ports[place.port].classes[measurable.class];
+        let of = |(place, class): (PortRef, Class)| &reports[place.switch].ports[place.port].classes[class.index()];
         let payload = |bytes: u64, frames: u64| Bytes::new(bytes.saturating_sub(frames * measurable.headers));
-        let sent = measurable.from.map(|from| payload(class(from).rx_bytes, class(from).rx_frames));
-        let received = measurable.to.map(|to| payload(class(to).tx_bytes, class(to).tx_frames));
+        let sent = measurable.from.map(|from| payload(of(from).rx_bytes, of(from).rx_frames));
+        let received = measurable.to.map(|to| payload(of(to).tx_bytes, of(to).tx_frames));
         // Counters of a single end stand for both ends.
         Some(FlowSample { sent: sent.or(received)?, received: received.or(sent)? })
     }
@@ -161,10 +160,17 @@ fn measurable_flows(scenario: &Scenario) -> Vec<Option<MeasurableFlow>> {
         let mut ranks = of_class.filter_map(TrafficPlan::graph).flat_map(MessageGraph::ranks);
         ranks.any(|rank| rank.host as usize == host)
     };
-    let alone = |n: usize, end: fn(&FlowPlan) -> usize| {
-        let (host, class) = (end(&scenario.flows[n]), scenario.flows[n].config.class);
+    let from = |flow: &FlowPlan| (flow.from, flow.config.class);
+    let to = |flow: &FlowPlan| {
+        let queues = &scenario.hosts[flow.to].nic.queue_of_dscp;
+        (flow.to, Class::new(queues[usize::from(flow.config.dscp.get())]))
+    };
+    let alone = |n: usize, end: &dyn Fn(&FlowPlan) -> (usize, Class)| {
+        let (host, class) = end(&scenario.flows[n]);
         let mut others = scenario.flows.iter().enumerate().filter(|(other, _)| *other != n);
-        !others.any(|(_, of)| of.config.class == class && end(of) == host) && !has_rank(host, class)
+        let is_alone =
+            !others.any(|(_, of)| end(of) == (host, class)) && !has_rank(host, scenario.flows[n].config.class);
+        is_alone.then(|| (place(host), class))
     };
     let of_flow = |n: usize| {
         let flow = &scenario.flows[n];
@@ -172,15 +178,9 @@ fn measurable_flows(scenario: &Scenario) -> Vec<Option<MeasurableFlow>> {
         if !is_real {
             return None;
         }
-        let from = alone(n, |flow| flow.from).then(|| place(flow.from));
-        let to = alone(n, |flow| flow.to).then(|| place(flow.to));
+        let (from, to) = (alone(n, &from), alone(n, &to));
         let headers = if matches!(flow.config.transport, Transport::Tcp(_)) { TCP_HEADERS } else { ROCE_HEADERS };
-        (from.is_some() || to.is_some()).then_some(MeasurableFlow {
-            from,
-            to,
-            class: flow.config.class.index(),
-            headers,
-        })
+        (from.is_some() || to.is_some()).then_some(MeasurableFlow { from, to, headers })
     };
     (0..scenario.flows.len()).map(of_flow).collect()
 }

@@ -2,6 +2,7 @@
 
 mod flow_control;
 mod pauses;
+mod queues;
 
 use weir_config::SwitchConfig;
 use weir_experiments::table::count;
@@ -45,6 +46,7 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
     }
     warnings.extend(super::nics::warnings(switch));
     warnings.extend(pauses::warnings(switch));
+    warnings.extend(queues::warnings(switch));
     warnings.extend(flow_control::warnings(switch, layout));
     warnings
 }

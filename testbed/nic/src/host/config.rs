@@ -40,10 +40,8 @@ pub struct HostConfig {
     pub sizes: FrameSizes,
     /// Code point of acknowledgements and congestion notifications.
     pub ack_dscp: Dscp,
-    /// Class of acknowledgements and congestion notifications, for PFC: the switch's class for `ack_dscp`.
+    /// Class of acknowledgements and congestion notifications, for PFC: the priority group of `ack_dscp`.
     pub ack_class: Class,
-    /// Class of frames of the host's software, for PFC: the switch's class for DSCP 0.
-    pub software_class: Class,
     /// Source of the class and code point of RDMA acknowledgements.
     pub acks: AckClass,
     /// Unit of the round robin among data senders.
@@ -57,7 +55,10 @@ pub struct HostConfig {
     pub flow_control: PortFlowControl,
     /// Classes under GFC or credit: the switch's lossless classes.
     pub lossless: ClassSet,
-    /// Egress queue of each code point in the switch, by the map of the host's port: the class that the host pauses, and counts credit of.
+    /// Priority group of each code point in the switch, by the map of the host's port: the class of frames that the host sends.
+    pub group_of_dscp: [u8; 64],
+    /// Egress queue of each code point in the switch, by the maps of the ports at which its frames come: the class of frames that the host
+    /// receives, which it pauses, and counts credit of.
     pub queue_of_dscp: [u8; 64],
     /// Limit on the receive rate, if below line rate.
     pub receive: Option<ReceiveLimit>,
@@ -143,8 +144,8 @@ pub enum HostError {
 }
 
 impl HostConfig {
-    /// Returns the default NIC: MTU of 1024 B, obeys PFC, acknowledgements at DSCP 48 in class 6, no slack, no
-    /// receive limit.
+    /// Returns the default NIC: MTU of 1024 B, obeys PFC, priority groups by the class selectors of DSCPs, acknowledgements at DSCP 48 in
+    /// class 6, no slack, no receive limit.
     pub fn new(mac: MacAddr, ip: Ipv4Addr, rate: BitRate) -> HostConfig {
         HostConfig {
             mac,
@@ -155,13 +156,13 @@ impl HostConfig {
             sizes: FrameSizes::rocev2(PathMtu::BYTES_1024.get() as u16),
             ack_dscp: Dscp::new(48),
             ack_class: Class::new(6),
-            software_class: Class::new(0),
             acks: AckClass::Own,
             round_robin: RoundRobinUnit::Flows,
             queues_tcp: false,
             slack: Span::ZERO,
             flow_control: PortFlowControl::new(Pfc { quanta: u16::MAX, refresh_percent: 50 }),
             lossless: ClassSet::EMPTY,
+            group_of_dscp: std::array::from_fn(|dscp| (dscp / 8) as u8),
             queue_of_dscp: [0; 64],
             receive: None,
         }

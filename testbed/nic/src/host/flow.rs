@@ -21,7 +21,7 @@ pub struct FlowConfig {
     /// Receiving end; [`Peer::UNKNOWN`] for a flow that waits for
     /// [`Host::connect_sender`](super::Host::connect_sender).
     pub peer: Peer,
-    /// Class, for PFC: the switch's class for `dscp`.
+    /// Class, for flow control: the priority group of `dscp` at the sender's port.
     pub class: Class,
     /// Code point of the flow's frames.
     pub dscp: Dscp,
@@ -64,7 +64,7 @@ pub enum Repeat {
 
 impl FlowConfig {
     /// Returns an endless RDMA flow from time 0: messages of 1 MB back to back at line rate, without retransmission.
-    /// `class` is the switch's class for `dscp`.
+    /// `class` is the priority group of `dscp` at the sender's port.
     pub fn new(queue_pair: QueuePair, peer: Peer, class: Class, dscp: Dscp) -> FlowConfig {
         FlowConfig {
             queue_pair,
@@ -117,7 +117,6 @@ impl FlowConfig {
             echoes_ecn: feedback.echoes_ecn || self.is_selective(),
             telemetry: feedback.telemetry,
             transport: self.transport.clone(),
-            class: self.class,
             dscp: self.dscp,
         }
     }

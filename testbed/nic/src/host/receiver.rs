@@ -35,9 +35,7 @@ pub struct ReceiverConfig {
     pub telemetry: TelemetryMode,
     /// Transport of the flow.
     pub transport: Transport,
-    /// Class of the flow.
-    pub class: Class,
-    /// Code point of the flow. TCP acknowledgements take the flow's class and code point, unless they have
+    /// Code point of the flow. TCP acknowledgements take the flow's code point, and its class at the receiver's port, unless they have
     /// [their own](crate::tcp::TcpConfig::acks); RDMA's take the host's.
     pub dscp: Dscp,
 }
@@ -87,6 +85,8 @@ struct OutOfOrder {
 #[derive(Debug)]
 pub(super) struct Receiver {
     config: ReceiverConfig,
+    /// Class of the flow's code point at the host's port.
+    class: Class,
     expected: Psn,
     /// Bitmap of received sequence numbers before `expected`; the lowest bit is the latest.
     seen: u128,
@@ -114,6 +114,7 @@ impl Receiver {
         let stats = ReceiverStats::default();
         // All ones: no packet before the first can be missing.
         Receiver {
+            class: Class::new(host.group_of_dscp[usize::from(config.dscp.get())]),
             config: config.clone(),
             expected: Psn::default(),
             seen: u128::MAX,
@@ -139,7 +140,7 @@ impl Receiver {
             Transport::Rdma => None,
             Transport::Tcp(tcp) => tcp.acks,
         };
-        own.map_or((self.config.class, self.config.dscp), |AckPoint { class, dscp }| (class, dscp))
+        own.map_or((self.class, self.config.dscp), |AckPoint { class, dscp }| (class, dscp))
     }
 
     /// Whether an acknowledgement or a notification is pending.
@@ -378,6 +379,12 @@ impl Receiver {
         self.flow_hash = codec::flow_hash(host, self.config.queue_pair, &self.config.peer);
     }
 
+    /// Returns the class of frames to the sender that have the flow's code point.
+    #[inline]
+    pub(super) fn class(&self) -> Class {
+        self.class
+    }
+
     pub(super) fn config(&self) -> &ReceiverConfig {
         &self.config
     }
@@ -410,7 +417,6 @@ mod tests {
             echoes_ecn: false,
             telemetry: TelemetryMode::None,
             transport: Transport::Rdma,
-            class: Class::new(3),
             dscp: Dscp::new(3),
         };
         Receiver::new(&config, &host)

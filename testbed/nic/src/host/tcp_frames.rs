@@ -108,7 +108,7 @@ impl Host {
         if let NicFrame::Packet(packet) = &mut outgoing.frame {
             packet.dscp = dscp;
         }
-        let of_data = receiver.config().class;
+        let of_data = receiver.class();
         self.finish_close(place);
         Some((outgoing, class, of_data))
     }

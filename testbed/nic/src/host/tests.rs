@@ -20,7 +20,9 @@ const DELAY: Span = Span::from_micros(1);
 const LOSSLESS: Class = Class::new(3);
 
 fn config(n: u8) -> HostConfig {
-    HostConfig::new(MacAddr([2, 0, 0, 0, 0, n]), Ipv4Addr::new(10, 0, 0, n), RATE)
+    let mut config = HostConfig::new(MacAddr([2, 0, 0, 0, 0, n]), Ipv4Addr::new(10, 0, 0, n), RATE);
+    config.group_of_dscp[3] = LOSSLESS.number();
+    config
 }
 
 /// A flow from host 1 to host 2 without an end, its queue pairs numbered by `n`.

@@ -16,6 +16,7 @@ mod host_names;
 mod keys;
 mod kinds;
 mod llr;
+mod lossless_paths;
 mod message_cache;
 mod messages;
 mod nic;

@@ -14,7 +14,7 @@ use crate::workload::{ClosedLoop, Message, MessageGraph, Rng};
 pub struct TrafficPlan {
     /// Name of the workload.
     pub name: String,
-    /// Classes, for flow control, each with the DSCP of its frames; one or more. A message has one of them, at random.
+    /// Priority groups at the senders' ports, each with the DSCP of its frames; one or more. A message has one of them, at random.
     pub points: Box<[(Class, Dscp)]>,
     /// Transport of the messages.
     pub transport: Transport,

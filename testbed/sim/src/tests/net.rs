@@ -53,6 +53,7 @@ fn scenario(fabric: &Fabric, settings: &str) -> Scenario {
         let mut nic = HostConfig::new(mac, Ipv4Addr::new(10, 0, 0, n), host.rate);
         nic.lossless = switches[0].classes.lossless;
         nic.queue_of_dscp = switches[0].classes.map.dscp;
+        nic.group_of_dscp = nic.queue_of_dscp;
         HostPlan {
             name: host.name.clone(),
             switch: host.at.switch,

@@ -1,11 +1,11 @@
 //! Assembly of a run's scenario from the file's plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_config::{ClassMap, ConfigErrors, Device, PortConfig, SwitchConfig, Trust};
-use weir_nic::host::{CongestionControlChoice, FlowConfig, FrameSizes, HostConfig, RdmaOperation, Transport};
+use weir_nic::host::{AckClass, CongestionControlChoice, FlowConfig, FrameSizes, HostConfig, RdmaOperation, Transport};
 use weir_nic::parameters::Network;
 use weir_nic::tcp::AckPoint;
 use weir_reader::Problem;
@@ -17,6 +17,7 @@ use super::build::Build;
 use super::compose::mac_of_host;
 use super::control::ControlChoice;
 use super::llr::LlrLink;
+use super::lossless_paths::{self, PathFrames};
 use super::nic::TransportConfig;
 use super::notes;
 use super::plan::{RunContext, ScenarioPlan};
@@ -62,6 +63,11 @@ pub(super) fn scenario<'p>(
     let routing = if all_there { build.routing(&hosts, diagnostics) } else { None };
     let carried = build.carried(&hosts, routing.as_ref(), diagnostics);
     build.check_digests(&carried, diagnostics);
+    if diagnostics.len() == before
+        && let Some(routing) = &routing
+    {
+        build.check_paths(&carried, routing, &mut hosts, diagnostics);
+    }
     (diagnostics.len() == before).then(|| build.scenario(hosts, carried, routing, notes))
 }
 
@@ -154,7 +160,7 @@ impl<'p> Build<'p> {
         // Violated theorems are reported with the switch.
         let flow_control = port_flow_control(config, place.port, rate).ok()?.for_host();
         let map = config.class_map(place.port);
-        let class_of = |dscp: Dscp| Class::new(map.group_of_dscp()[usize::from(dscp.get())]);
+        let group_of_dscp = map.group_of_dscp();
         let link_delay = if host.device.is_none() { port.delay } else { Span::ZERO };
         let llr = self.llr(host.has_llr, [place; 2]);
         Some(HostPlan {
@@ -175,14 +181,14 @@ impl<'p> Build<'p> {
                 frame_times: self.plan.frame_times,
                 sizes: self.plan.nic.sizes(host.mtu),
                 ack_dscp: ACK_DSCP,
-                ack_class: class_of(ACK_DSCP),
-                software_class: class_of(Dscp::new(0)),
+                ack_class: Class::new(group_of_dscp[usize::from(ACK_DSCP.get())]),
                 acks: self.plan.nic.acks,
                 round_robin: self.plan.nic.turns,
                 queues_tcp: self.plan.nic.queues_tcp,
                 slack: Span::ZERO,
                 flow_control,
                 lossless: config.classes.lossless,
+                group_of_dscp,
                 queue_of_dscp: map.queue_of_dscp(),
                 receive: None,
             },
@@ -313,19 +319,20 @@ impl<'p> Build<'p> {
         if plan.flows.is_empty() && plan.workloads.is_empty() || !self.trusts_dscp(diagnostics) {
             return FlowsAndTraffic::default();
         }
-        let mut point = |key: String, class: Class, sender: Option<usize>, transport: &TransportConfig| {
+        let mut point = |key: String, class: Class, senders: &BTreeSet<u32>, transport: &TransportConfig| {
             self.check_tcp(transport, &key, diagnostics);
-            self.dscp(class, sender, &format!("{key}.class"), diagnostics)
+            self.dscp(class, senders, &format!("{key}.class"), diagnostics)
         };
         let of_flows = plan.flows.iter().map(|flow| {
             let key = format!("flows[{}]", flow.number);
-            point(key, flow.class, Some(flow.from), &flow.transport)
+            point(key, flow.class, &BTreeSet::from([flow.from as u32]), &flow.transport)
         });
         let of_flows: Vec<Option<Dscp>> = of_flows.collect();
         let of_workloads = plan.workloads.iter().map(|workload| {
             let key = format!("workloads[{}]", workload.number);
             let classes = std::iter::once(workload.class).chain(workload.more_classes.iter());
-            classes.map(|class| Some((class, point(key.clone(), class, None, &workload.transport)?))).collect()
+            let senders = workload.kind.senders();
+            classes.map(|class| Some((class, point(key.clone(), class, &senders, &workload.transport)?))).collect()
         });
         let of_workloads: Vec<Option<Vec<(Class, Dscp)>>> = of_workloads.collect();
         let Some(routing) = routing else { return FlowsAndTraffic::default() };
@@ -345,6 +352,58 @@ impl<'p> Build<'p> {
             carried.traffic.extend(plan);
         }
         carried
+    }
+
+    /// Checks that lossless frames leave switches by queues that their neighbours pause, and sets the priorities by which hosts pause frames.
+    fn check_paths(
+        &self,
+        carried: &FlowsAndTraffic,
+        routing: &Routing<'_>,
+        hosts: &mut [HostPlan],
+        diagnostics: &mut RunDiagnostics,
+    ) {
+        let mut dscps = BTreeSet::new();
+        let of_flows = carried.flows.iter().map(|flow| (flow.config.dscp, &flow.config.transport));
+        let of_traffic = carried
+            .traffic
+            .iter()
+            .flat_map(|traffic| traffic.points.iter().map(|(_, dscp)| (*dscp, &traffic.transport)));
+        for (dscp, transport) in of_flows.chain(of_traffic) {
+            dscps.insert(dscp);
+            dscps.extend(self.answer_dscps(dscp, transport));
+        }
+        if lossless_paths::have_one_number(self, &dscps) {
+            return;
+        }
+        let mut frames = BTreeSet::new();
+        let mut add = |from: usize, to: usize, dscp: Dscp, transport: &Transport| {
+            frames.insert(PathFrames { from, to, dscp });
+            frames.extend(self.answer_dscps(dscp, transport).map(|dscp| PathFrames { from: to, to: from, dscp }));
+        };
+        for flow in &carried.flows {
+            add(flow.from, flow.to, flow.config.dscp, &flow.config.transport);
+        }
+        let ports = HostPorts::new(hosts, routing.routes(), self.plan.ecmp_seed);
+        for (workload, traffic) in self.plan.workloads.iter().zip(&carried.traffic) {
+            workload.kind.for_each_pair(|from, to| {
+                let pairs = ports.ports(from).flat_map(|from| ports.ports(to).map(move |to| (from, to)));
+                for ((from, to), (_, dscp)) in
+                    pairs.flat_map(|pair| traffic.points.iter().map(move |point| (pair, point)))
+                {
+                    add(from as usize, to as usize, *dscp, &traffic.transport);
+                }
+            });
+        }
+        lossless_paths::follow(self, routing, frames, hosts, diagnostics);
+    }
+
+    /// Returns the DSCPs of a receiver's acknowledgements and notifications for data of a DSCP.
+    fn answer_dscps(&self, data: Dscp, transport: &Transport) -> impl Iterator<Item = Dscp> + use<> {
+        let (own, with_data) = match transport {
+            Transport::Rdma => (Some(ACK_DSCP), self.plan.nic.acks != AckClass::Own),
+            Transport::Tcp(tcp) => (tcp.acks.map(|acks| acks.dscp), tcp.acks.is_none()),
+        };
+        own.into_iter().chain(with_data.then_some(data))
     }
 
     /// Checks that one digest configuration suits all flows.
@@ -378,7 +437,7 @@ impl<'p> Build<'p> {
     fn transport(&self, transport: &TransportConfig, key: &str, diagnostics: &mut RunDiagnostics) -> Option<Transport> {
         let Some(class) = transport.ack_class() else { return Some(transport.transport.clone()) };
         let place = transport.ack_class_place.as_deref().unwrap_or(key);
-        Some(transport.with_acks(AckPoint { class, dscp: self.dscp(class, None, place, diagnostics)? }))
+        Some(transport.with_acks(AckPoint { class, dscp: self.dscp(class, &BTreeSet::new(), place, diagnostics)? }))
     }
 
     fn traffic_plan(
@@ -498,39 +557,82 @@ impl<'p> Build<'p> {
         all
     }
 
-    /// Returns the first DSCP that all switches map to a class; `place` is the path of the class in the file. Where classes have other
-    /// priority groups or queues, the DSCP that the port of the sender maps to the priority group, or the ports of all hosts.
-    fn dscp(&self, class: Class, sender: Option<usize>, place: &str, diagnostics: &mut RunDiagnostics) -> Option<Dscp> {
+    /// Returns the first DSCP of a class; `place` is the path of the class in the file. All switches give the DSCP that class; or, where
+    /// classes have other priority groups or queues, the ports of the `senders`, and those of all hosts without any, give it this priority
+    /// group.
+    fn dscp(
+        &self,
+        class: Class,
+        senders: &BTreeSet<u32>,
+        place: &str,
+        diagnostics: &mut RunDiagnostics,
+    ) -> Option<Dscp> {
         let class = class.index();
         let of_switches = self.switches.distinct().flat_map(|(_, config)| config.class_maps());
         let mut maps: Vec<&ClassMap> = of_switches.map(|(map, _)| map).collect();
-        if !maps.iter().all(|map| map.is_identity()) {
-            let hosts = self.plan.topology.hosts.iter().enumerate();
-            let senders = hosts.filter(|(host, _)| sender.is_none_or(|sender| sender == *host));
-            let places = senders.map(|(_, host)| self.place(&host.port));
-            maps = places.map(|place| self.config(place.switch).class_map(place.port)).collect();
+        let is_identity = maps.iter().all(|map| map.is_identity());
+        if !is_identity {
+            maps = self.sender_ports(senders).map(|at| self.config(at.switch).class_map(at.port)).collect();
         }
         let maps: Vec<[u8; 64]> = maps.into_iter().map(ClassMap::group_of_dscp).collect();
         let has_class = |map: &[u8; 64], point: usize| usize::from(map[point]) == class;
         let common = (0..64).find(|point| maps.iter().all(|map| has_class(map, *point)));
         if common.is_none() {
-            let without = self
-                .switches
-                .distinct()
-                .find(|(_, config)| !config.class_maps().any(|(map, _)| map.group_of_dscp().contains(&(class as u8))));
-            let apart = self.switches.distinct().find_map(|(_, config)| Some((config, port_apart(config, class)?)));
-            let help = format!("write another class, or {class} for a DSCP in [switch.classes.dscp]: 40 = {class}");
-            let (message, help) = match (without, apart) {
-                (Some((_, config)), _) => (format!("switch {} gives class {class} to no DSCP", config.name), help),
-                (None, Some((config, port))) => (
-                    format!("switch {}, port {port}: its `dscp` gives class {class} to other DSCPs", config.name),
-                    format!("write another class, or {class} for a DSCP that has it in [classes.dscp]"),
-                ),
-                (None, None) => (format!("the switches give class {class} to different DSCPs"), help),
+            let (message, help) = match is_identity {
+                true => self.no_class(class),
+                false => self.no_group(class, senders),
             };
             self.refuse(place, message, help, diagnostics);
         }
         common.map(|point| Dscp::new(point as u8))
+    }
+
+    /// Returns the ports of these hosts, or of all without any.
+    fn sender_ports(&self, senders: &BTreeSet<u32>) -> impl Iterator<Item = PortRef> {
+        let hosts = self.plan.topology.hosts.iter().enumerate();
+        let is_sender = |(n, host): &(usize, &HostPart)| {
+            senders.is_empty() || senders.contains(&(host.first_port.unwrap_or(*n) as u32))
+        };
+        hosts.filter(is_sender).map(|(_, host)| self.place(&host.port))
+    }
+
+    /// Returns the reason for which no DSCP has a class at all switches, with the correction.
+    fn no_class(&self, class: usize) -> (String, String) {
+        let without = self
+            .switches
+            .distinct()
+            .find(|(_, config)| !config.class_maps().any(|(map, _)| map.dscp.contains(&(class as u8))));
+        let apart = self.switches.distinct().find_map(|(_, config)| Some((config, port_apart(config, class)?)));
+        let help = format!("write another class, or {class} for a DSCP in [switch.classes.dscp]: 40 = {class}");
+        match (without, apart) {
+            (Some((_, config)), _) => (format!("switch {} gives class {class} to no DSCP", config.name), help),
+            (None, Some((config, port))) => (
+                format!("switch {}, port {port}: its `dscp` gives class {class} to other DSCPs", config.name),
+                format!("write another class, or {class} for a DSCP that has it in [classes.dscp]"),
+            ),
+            (None, None) => (format!("the switches give class {class} to different DSCPs"), help),
+        }
+    }
+
+    /// Returns the reason for which no DSCP has a priority group at the senders' ports, with the correction.
+    fn no_group(&self, group: usize, senders: &BTreeSet<u32>) -> (String, String) {
+        let lacks_it =
+            |at: &PortRef| !self.config(at.switch).class_map(at.port).group_of_dscp().contains(&(group as u8));
+        let Some(at) = self.sender_ports(senders).find(lacks_it) else {
+            return (
+                format!("the ports of the senders have different DSCPs in priority group {group}"),
+                "write another class, or the senders of each DSCP into a flow or workload of their own".to_owned(),
+            );
+        };
+        let (config, map) = (self.config(at.switch), self.config(at.switch).class_map(at.port));
+        let help = match map.group.iter().position(|other| usize::from(*other) == group) {
+            Some(class) => format!("give a DSCP class {class}, whose priority group it is: dscp = {{ 40 = {class} }}"),
+            None => format!("give the class of a DSCP that group: tc_to_pg = {{ {group} = {group} }}"),
+        };
+        let port = &config.ports[at.port].name;
+        let message =
+            format!("switch {}, port {port}: no DSCP has priority group {group}, which is a flow's class", config.name);
+        (message, format!("write another class, or {help}"))
     }
 
     fn scenario(
@@ -627,13 +729,10 @@ impl<'p> Build<'p> {
 
 /// Returns the first port whose own map gives no DSCP the class that the switch's map gives it.
 fn port_apart(config: &SwitchConfig, class: usize) -> Option<&str> {
-    let has_class = |map: &[u8; 64], point: usize| usize::from(map[point]) == class;
+    let has_class = |map: &ClassMap, point: usize| usize::from(map.dscp[point]) == class;
     let is_apart = |port: &&PortConfig| {
         let own = port.class_map.as_deref();
-        own.is_some_and(|own| {
-            let (own, switch) = (own.group_of_dscp(), config.classes.map.group_of_dscp());
-            !(0..64).any(|point| has_class(&own, point) && has_class(&switch, point))
-        })
+        own.is_some_and(|own| !(0..64).any(|point| has_class(own, point) && has_class(&config.classes.map, point)))
     };
     config.ports.iter().find(is_apart).map(|port| port.name.as_str())
 }

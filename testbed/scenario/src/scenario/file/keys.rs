@@ -25,6 +25,8 @@ const SEEDS: RangeInclusive<u64> = 0..=u32::MAX as u64;
 const UP_TO_A_SECOND: RangeInclusive<Span> = Span::ZERO..=Span::from_secs(1);
 const PERIODS: RangeInclusive<Span> = Span::from_nanos(1)..=Span::from_secs(1_000);
 const UP_TO_END: &str = "time, up to `end`";
+const DATA_CLASS: &str =
+    "Class of the data: their priority group at the sender's port, of which they have the first DSCP.";
 
 /// Maximum number of messages of a scenario: runs keep a record of each.
 pub(super) const MESSAGES_MAX: u32 = 20_000_000;
@@ -783,9 +785,7 @@ pub(super) mod flow {
         "Switches on the way, from the sender's to the receiver's: `[\"S1\", \"S2\", \"S3\"]`.",
     )
     .or_else("the [shortest](SCENARIOS.md#routes)");
-    pub(crate) const CLASS: Key<u8> =
-        Key::<u8>::integer("class", 0..=7, "Class of the data, which has the first DSCP of the class.")
-            .or_else("required");
+    pub(crate) const CLASS: Key<u8> = Key::<u8>::integer("class", 0..=7, DATA_CLASS).or_else("required");
     const START: Key<()> = Key::other("start", UP_TO_END, "Instant from which messages are released.").or("0s");
     const STOP: Key<()> = Key::other("stop", UP_TO_END, "Instant from which no message is released.").or_else("`end`");
     pub(crate) const MESSAGE: Key<Bytes> =
@@ -848,9 +848,7 @@ pub(super) mod workload {
         "Kind of workload, which sets who sends to whom, and when.",
     )
     .or_else("required");
-    pub(crate) const CLASS: Key<u8> =
-        Key::<u8>::integer("class", 0..=7, "Class of the data, which has the first DSCP of the class.")
-            .or_else("required");
+    pub(crate) const CLASS: Key<u8> = Key::<u8>::integer("class", 0..=7, DATA_CLASS).or_else("required");
     const MORE_CLASSES: Key<()> = Key::other(
         "more_classes",
         "list of classes",

@@ -1,9 +1,10 @@
 //! Notes on traffic that a scenario allows and probably does not mean.
 
-use weir_config::SwitchConfig;
+use weir_config::{ClassMap, SwitchConfig};
 use weir_load_balancing::PATH_SELECTORS;
 use weir_nic::host::{CongestionControlChoice, LossRecovery, TelemetryMode};
 use weir_units::{Bytes, Class, SplitMix64, count};
+use weir_wire::rocev2::Dscp;
 
 use crate::link::{ChosenFrames, FaultPlan};
 use crate::scenario::{LinkRef, Scenario, TrafficSource};
@@ -12,7 +13,8 @@ use crate::scenario::{LinkRef, Scenario, TrafficSource};
 struct RdmaTraffic<'t> {
     kind: &'static str,
     name: &'t str,
-    classes: Vec<Class>,
+    /// Priority groups at the senders' ports, with their DSCPs.
+    points: Vec<(Class, Dscp)>,
     congestion_control: &'t CongestionControlChoice,
     retransmits: bool,
     loss_recovery: LossRecovery,
@@ -23,7 +25,7 @@ fn rdma_traffic(scenario: &Scenario) -> Vec<RdmaTraffic<'_>> {
     let flows = scenario.flows.iter().filter(|flow| !flow.config.transport.is_tcp()).map(|flow| RdmaTraffic {
         kind: "flow",
         name: &flow.name,
-        classes: vec![flow.config.class],
+        points: vec![(flow.config.class, flow.config.dscp)],
         congestion_control: &flow.config.congestion_control,
         retransmits: flow.config.retransmission.is_some(),
         loss_recovery: flow.config.loss_recovery,
@@ -31,7 +33,7 @@ fn rdma_traffic(scenario: &Scenario) -> Vec<RdmaTraffic<'_>> {
     let workloads = scenario.traffic.iter().filter(|plan| !plan.transport.is_tcp()).map(|plan| RdmaTraffic {
         kind: "workload",
         name: &plan.name,
-        classes: plan.points.iter().map(|(class, _)| *class).collect(),
+        points: plan.points.to_vec(),
         congestion_control: &plan.congestion_control,
         retransmits: plan.retransmission.is_some(),
         loss_recovery: plan.loss_recovery,
@@ -112,10 +114,16 @@ pub(super) fn of_llr_headroom(scenario: &Scenario) -> Option<String> {
 /// Returns a note for each kind of traffic that is probably not meant, with the names of its flows and workloads.
 pub(super) fn of_traffic(scenario: &Scenario) -> Vec<String> {
     let (all, switches) = (rdma_traffic(scenario), &scenario.switches);
-    let unmarked = named(&all, |rdma, class| {
+    let unmarked = named(&all, |rdma, (class, dscp)| {
         let feedback = rdma.congestion_control.feedback();
         let follows_marks = feedback.cnp_interval.is_some() || feedback.echoes_ecn;
-        let is_marked = |switch: &SwitchConfig| switch.classes.queues[class.index()].ecn.is_some();
+        let is_marked = |switch: &SwitchConfig| {
+            let marks = |(map, _): (&ClassMap, u8)| {
+                let queue = map.queue_of_dscp()[usize::from(dscp.get())];
+                switch.classes.queues[usize::from(queue)].ecn.is_some()
+            };
+            switch.class_maps().any(marks)
+        };
         (follows_marks && !switches.iter().any(is_marked)).then(|| {
             format!(
                 "congestion control {} waits for ECN marks, and no switch marks class {}: set ecn of that class in switch.classes.queues, or no congestion control",
@@ -124,8 +132,14 @@ pub(super) fn of_traffic(scenario: &Scenario) -> Vec<String> {
             )
         })
     });
-    let lossy = named(&all, |rdma, class| {
-        let is_lossy = |switch: &SwitchConfig| !switch.classes.lossless.contains(class);
+    let lossy = named(&all, |rdma, (class, dscp)| {
+        let is_lossy = |switch: &SwitchConfig| {
+            let drops = |(map, _): (&ClassMap, u8)| {
+                let group = map.group_of_dscp()[usize::from(dscp.get())];
+                !switch.classes.lossless.contains(Class::new(group))
+            };
+            switch.class_maps().any(drops)
+        };
         switches.iter().any(is_lossy).then(|| {
             let outcome = match (rdma.retransmits, rdma.loss_recovery.is_selective()) {
                 (true, false) => "each loss starts go-back-N",
@@ -149,10 +163,10 @@ pub(super) fn of_traffic(scenario: &Scenario) -> Vec<String> {
 }
 
 /// Returns each distinct note once, after the name of the first flow or workload that it concerns.
-fn named(all: &[RdmaTraffic<'_>], note: impl Fn(&RdmaTraffic<'_>, Class) -> Option<String>) -> Vec<String> {
+fn named(all: &[RdmaTraffic<'_>], note: impl Fn(&RdmaTraffic<'_>, (Class, Dscp)) -> Option<String>) -> Vec<String> {
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
-    for (rdma, class) in all.iter().flat_map(|rdma| rdma.classes.iter().map(move |class| (rdma, *class))) {
-        let Some(text) = note(rdma, class) else { continue };
+    for (rdma, point) in all.iter().flat_map(|rdma| rdma.points.iter().map(move |point| (rdma, *point))) {
+        let Some(text) = note(rdma, point) else { continue };
         match notes.iter_mut().find(|(known, _)| *known == text) {
             Some((_, names)) if names.contains(&rdma.name) => {}
             Some((_, names)) => names.push(rdma.name),

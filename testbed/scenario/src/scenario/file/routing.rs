@@ -75,13 +75,18 @@ impl<'p> StaticRouting<'p> {
         StaticRouting { forwarding, peers, hosts, places }
     }
 
+    /// Returns the port of a switch toward a host; `None` without a path.
+    fn port(&self, switch: usize, host: usize) -> Option<usize> {
+        self.places[switch].get(self.forwarding.port(switch, host)?).copied()
+    }
+
     /// Returns the links from one host to another; `None` if frames do not arrive.
     fn path_delay(&self, from: usize, to: usize) -> Option<PathDelay> {
         let (cable, at) = self.hosts[from];
         let mut hops = vec![cable];
         let mut switch = at.switch;
         while hops.len() <= self.places.len() + 1 {
-            let port = *self.places[switch].get(self.forwarding.port(switch, to)?)?;
+            let port = self.port(switch, to)?;
             let (cable, peer) = self.peers.get(&PortRef { switch, port })?;
             hops.push(*cable);
             match peer {
@@ -98,6 +103,14 @@ impl Routing<'_> {
         match self {
             Routing::Routes(routes) => Some(routes),
             Routing::Static(_) => None,
+        }
+    }
+
+    /// Returns the ports of a switch toward a host; none without a path.
+    pub(super) fn ports(&self, switch: usize, host: usize) -> Vec<usize> {
+        match self {
+            Routing::Routes(routes) => routes.ports(switch, host).iter().map(|port| usize::from(*port)).collect(),
+            Routing::Static(routing) => routing.port(switch, host).into_iter().collect(),
         }
     }
 

@@ -119,6 +119,42 @@ fn hosts_speak_what_their_port_speaks() {
     assert_eq!(nic.flow_control.downcast(), Some(&Pfc { quanta: 65_535, refresh_percent: 50 }));
 }
 
+/// Three hosts at a switch; frames of DSCP 3 that come by port `b` leave by queue 2.
+fn queues(more: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> {
+    let hosts = ["a", "b", "c"].map(|name| format!("[[hosts]]\nname = \"{name}\"\nport = \"S1.{name}\"\n")).concat();
+    let text = format!(
+        "scenario.end = \"10ms\"\n[[switches]]\nname = \"S1\"\n\
+         config = \"queues.toml\"\n{hosts}{more}"
+    );
+    parse(&here("tests/good/text.toml"), &text)
+}
+
+fn flow_to_c(from: &str) -> String {
+    format!("[[flows]]\nfrom = \"{from}\"\nto = \"c\"\nclass = 3\n")
+}
+
+#[test]
+fn a_host_pauses_the_queue_of_its_senders_port() {
+    for (from, queue) in [("a", 3), ("b", 2)] {
+        let runs = queues(&flow_to_c(from)).unwrap();
+        let host = &runs[0].scenario.hosts[2].nic;
+        assert_eq!((host.queue_of_dscp[3], host.group_of_dscp[3]), (queue, 3), "{from}");
+    }
+    // Acknowledgements have the priority group of the receiver's port.
+    let runs = queues("[nic]\nack_class = \"with-data\"\n[[flows]]\nfrom = \"c\"\nto = \"b\"\nclass = 3\n").unwrap();
+    assert_eq!([2, 1].map(|host| runs[0].scenario.hosts[host].nic.queue_of_dscp[3]), [2, 3]);
+}
+
+#[test]
+fn a_host_that_pauses_knows_its_frames_by_their_dscp() {
+    let both = flow_to_c("a") + &flow_to_c("b");
+    assert!(queues(&both).is_ok());
+    let slow = "[[slow_receivers]]\nhosts = [\"c\"]\nrate = \"1Gbps\"\n";
+    let errors = queues(&(both + slow)).unwrap_err().render(false);
+    assert!(errors.contains("by queue 3 if they come from port a, and by queue 2 from port b"), "{errors}");
+    assert!(errors.contains("tc_to_queue = { 3 = 3 } for port b") && errors.contains("queues.toml:15"), "{errors}");
+}
+
 #[test]
 fn defaults_are_those_of_the_reference() {
     let runs = pair("[[flows]]\nfrom = \"H2\"\nto = \"H1\"\nclass = 4\n");

@@ -133,6 +133,29 @@ impl WorkloadKind {
         }
     }
 
+    /// Calls `visit` with each sender and receiver that the workload may pair, some more than once.
+    pub(super) fn for_each_pair(&self, mut visit: impl FnMut(u32, u32)) {
+        let mut across = |senders: &[u32], receivers: &[u32]| {
+            let pairs = senders.iter().flat_map(|from| receivers.iter().map(move |to| (*from, *to)));
+            pairs.filter(|(from, to)| from != to).for_each(|(from, to)| visit(from, to));
+        };
+        match self {
+            WorkloadKind::Poisson { senders, receivers, .. }
+            | WorkloadKind::Incast { senders, receivers, .. }
+            | WorkloadKind::ClosedLoop(LoopPart { senders, receivers, .. }) => across(senders, receivers),
+            WorkloadKind::Pairs { pairs: Pattern::AllToAll(hosts) | Pattern::Permutation(hosts), .. } => {
+                across(hosts, hosts);
+            }
+            WorkloadKind::Pairs { pairs: Pattern::Each(pairs), .. } => {
+                pairs.iter().for_each(|(from, to)| visit(*from, *to));
+            }
+            WorkloadKind::List(messages) => messages.iter().for_each(|message| visit(message.from, message.to)),
+            WorkloadKind::Graph(graph) => graph.ranks().iter().for_each(|rank| {
+                rank.connections.iter().for_each(|to| visit(rank.host, graph.ranks()[*to as usize].host));
+            }),
+        }
+    }
+
     /// Returns a sender and a receiver that the workload may pair, of which `reaches` is false. Hosts of one `kind` reach the same hosts.
     pub(super) fn apart<K: Ord>(
         &self,

@@ -125,6 +125,7 @@ impl Fabric {
         nic.flow_control = port_flow_control(config, port, joint.rate).unwrap().for_host();
         nic.lossless = config.classes.lossless;
         nic.queue_of_dscp = config.classes.map.dscp;
+        nic.group_of_dscp = nic.queue_of_dscp;
         HostPlan {
             name: format!("H{}", n + 1),
             switch: *switch,
