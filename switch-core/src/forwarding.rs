@@ -35,7 +35,8 @@ pub(crate) struct Forwarding<P, S = PortSet> {
     /// Ports whose flow control counts received data.
     counting: S,
     cloned: S,
-    /// Classes of the current port whose arriving frames are dropped, because of a storm or a closed port, as of [`Forwarding::set_current_port`].
+    /// Egress queues whose frames are dropped when they arrive at the current port, because of a storm or a closed port, as of
+    /// [`Forwarding::set_current_port`].
     pub(crate) dropping: ClassSet,
     pub(crate) counters: Counters,
     /// Storm control of each port; empty where nothing is learned, so that no frame is flooded.
@@ -135,8 +136,8 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
 
     /// Returns whether a frame of the current port may be admitted to an egress queue of the port `to`.
     #[inline]
-    pub(crate) fn accepts(&self, ingress: QueueId, to: PortId, queue: Class) -> bool {
-        !self.dropping.contains(ingress.class()) && self.shared.accepts(to, queue)
+    pub(crate) fn accepts(&self, to: PortId, queue: Class) -> bool {
+        !self.dropping.contains(queue) && self.shared.accepts(to, queue)
     }
 
     #[inline]
@@ -181,11 +182,11 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             for (packet, (headers, decision)) in burst.iter().zip(&decisions) {
                 let (ingress, queue) = self.receive(clone, headers.as_ref(), packet.frame_bytes());
                 if let ForwardingDecision::Drop(reason) = decision {
-                    self.drop_packet(now, packet, ingress, *reason, allocator);
+                    self.drop_packet(now, packet, ingress, queue, *reason, allocator);
                 } else if let Some(copy) = allocator.copy(packet) {
                     self.forward(now, copy, ingress, queue, *decision, allocator, sink);
                 } else {
-                    self.drop_packet(now, packet, ingress, DropReason::NoMemory, allocator);
+                    self.drop_packet(now, packet, ingress, queue, DropReason::NoMemory, allocator);
                 }
             }
             self.flush(now, clone, allocator, sink);
@@ -220,8 +221,8 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
                 return allocator.recycle(packet);
             }
             Parsed::Malformed => {
-                let (ingress, _) = self.receive(port, None, packet.frame_bytes());
-                return self.drop_packet(now, &packet, ingress, DropReason::Malformed, allocator);
+                let (ingress, queue) = self.receive(port, None, packet.frame_bytes());
+                return self.drop_packet(now, &packet, ingress, queue, DropReason::Malformed, allocator);
             }
         };
         let (ingress, queue) = self.receive(port, Some(&headers), packet.frame_bytes());
@@ -351,9 +352,9 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         sink: &mut impl AdmittedSink<P>,
     ) {
         match decision {
-            ForwardingDecision::Drop(reason) => self.drop_packet(now, &packet, ingress, reason, allocator),
-            _ if self.dropping.contains(ingress.class()) => {
-                self.drop_packet(now, &packet, ingress, DropReason::PfcWatchdog, allocator);
+            ForwardingDecision::Drop(reason) => self.drop_packet(now, &packet, ingress, queue, reason, allocator),
+            _ if self.dropping.contains(queue) => {
+                self.drop_packet(now, &packet, ingress, queue, DropReason::PfcWatchdog, allocator);
             }
             ForwardingDecision::To(to) => {
                 self.stage(now, packet, ingress, QueueId::new(to, queue), allocator, sink);
@@ -410,10 +411,10 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             && let Some(sender) = self.shared.port_of_mac(packet.source())
             && vlan.is_none_or(|vlan| vlan.contains(sender))
         {
-            return self.take_or_drop(now, &packet, ingress, allocator);
+            return self.take_or_drop(now, &packet, ingress, queue, allocator);
         }
         if self.exceeds_storm_control(now, ingress.port(), packet.frame_bytes()) {
-            return self.drop_packet(now, &packet, ingress, DropReason::StormControl, allocator);
+            return self.drop_packet(now, &packet, ingress, queue, DropReason::StormControl, allocator);
         }
         let (mut last, mut has_members) = (None, vlan.is_none());
         for to in (0..self.shared.ports().len() as u16).map(PortId) {
@@ -429,14 +430,14 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             self.counters.add(ingress, queue_stat::EXTRA, 1);
             match allocator.copy(&packet) {
                 Some(copy) => self.stage(now, copy, ingress, QueueId::new(before, queue), allocator, sink),
-                None => self.drop_packet(now, &packet, ingress, DropReason::NoMemory, allocator),
+                None => self.drop_packet(now, &packet, ingress, queue, DropReason::NoMemory, allocator),
             }
         }
         match last {
             Some(last) => self.stage(now, packet, ingress, QueueId::new(last, queue), allocator, sink),
             None => {
                 let reason = if has_members { DropReason::PortDown } else { DropReason::VlanFilter };
-                self.drop_packet(now, &packet, ingress, reason, allocator);
+                self.drop_packet(now, &packet, ingress, queue, reason, allocator);
             }
         }
     }
@@ -478,7 +479,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         if let Some(vlans) = &self.shared.vlans
             && !vlans.set_tag(ingress.port(), egress, &mut packet)
         {
-            return self.drop_packet(now, &packet, ingress, DropReason::NoMemory, allocator);
+            return self.drop_packet(now, &packet, ingress, egress.class(), DropReason::NoMemory, allocator);
         }
         if self.request.room() == 0 {
             self.flush(now, ingress.port(), allocator, sink);
@@ -500,12 +501,12 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     ) {
         let state = self.shared.port(egress.port());
         if !state.is_open() {
-            return self.drop_packet(now, packet, ingress, DropReason::PortDown, allocator);
+            return self.drop_packet(now, packet, ingress, egress.class(), DropReason::PortDown, allocator);
         }
         if let Some(storms) = state.storms() {
             storms.count_refused(egress.class());
         }
-        self.drop_packet(now, packet, ingress, DropReason::PfcWatchdog, allocator);
+        self.drop_packet(now, packet, ingress, egress.class(), DropReason::PfcWatchdog, allocator);
     }
 
     #[cold]
@@ -515,24 +516,32 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         now: Time,
         packet: &P,
         ingress: QueueId,
+        queue: Class,
         reason: DropReason,
         allocator: &mut impl PacketAllocator<P>,
     ) {
         if reason == DropReason::LinkLocal {
             self.remove_arrived(ingress, packet.frame_bytes());
-            return self.take_or_drop(now, packet, ingress, allocator);
+            return self.take_or_drop(now, packet, ingress, queue, allocator);
         }
         allocator.on_drop(now, packet, ingress, Direction::Inbound, reason);
-        self.count_drop(ingress, reason);
+        self.count_drop(ingress, queue, reason);
     }
 
     /// Passes a frame to the control thread, or drops it if that takes none.
-    fn take_or_drop(&mut self, now: Time, packet: &P, ingress: QueueId, allocator: &mut impl PacketAllocator<P>) {
+    fn take_or_drop(
+        &mut self,
+        now: Time,
+        packet: &P,
+        ingress: QueueId,
+        queue: Class,
+        allocator: &mut impl PacketAllocator<P>,
+    ) {
         if allocator.take_lldp(ingress.port(), packet) {
             return self.counters.count_lldp(ingress, packet.frame_bytes());
         }
         allocator.on_drop(now, packet, ingress, Direction::Inbound, DropReason::LinkLocal);
-        self.count_drop(ingress, DropReason::LinkLocal);
+        self.count_drop(ingress, queue, DropReason::LinkLocal);
     }
 
     /// Takes a link-local frame from the data received from the peer: the peer counts none against credit, as bridges forward none.
@@ -543,8 +552,8 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         }
     }
 
-    fn count_drop(&mut self, ingress: QueueId, reason: DropReason) {
-        count_inbound_drop(&self.shared, &mut self.counters, ingress, reason);
+    fn count_drop(&mut self, ingress: QueueId, queue: Class, reason: DropReason) {
+        count_inbound_drop(&self.shared, &mut self.counters, ingress, queue, reason);
     }
 
     /// Admits the staged frames, all of `port`, and hands over the admitted ones.
@@ -600,14 +609,14 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         match verdict {
             Admission::Admit(_) => {
                 if !self.shared.port(port).in_storm().is_empty() {
-                    count_admitted_in_storm(&self.shared, charged.ingress);
+                    count_admitted_in_storm(&self.shared, &charged);
                 }
                 self.counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);
                 Some(QueuedPacket::new(packet, charged))
             }
             Admission::Drop(reason) => {
                 allocator.on_drop(now, &packet, charged.ingress, Direction::Inbound, reason);
-                self.count_drop(charged.ingress, reason);
+                self.count_drop(charged.ingress, charged.egress.class(), reason);
                 None
             }
         }
@@ -663,7 +672,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
                 Admission::Admit(_) => {
                     let ingress = queued.charged.ingress;
                     if has_storm {
-                        count_admitted_in_storm(shared, ingress);
+                        count_admitted_in_storm(shared, &queued.charged);
                     }
                     counters.add(ingress, queue_stat::HANDED_OVER, 1);
                     Some(queued)
@@ -671,7 +680,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
                 Admission::Drop(reason) => {
                     let (ingress, reason) = (queued.charged.ingress, reason);
                     allocator.on_drop(now, &queued.packet, ingress, Direction::Inbound, reason);
-                    count_inbound_drop(shared, counters, ingress, reason);
+                    count_inbound_drop(shared, counters, ingress, queued.charged.egress.class(), reason);
                     None
                 }
             });
@@ -711,27 +720,27 @@ fn ecmp_port(shared: &Shared, ports: &[PortId], flow_hash: u32) -> PortId {
     open_port(shared, ports, ecmp::choose(flow_hash, shared.hash_seed, ports.len()))
 }
 
-/// Counts a dropped frame, also in the storm counters if its port and class are in a storm.
+/// Counts a dropped frame, also in the storm counters if its queue is in a storm at the port that received it.
 #[cold]
 #[inline(never)]
-fn count_inbound_drop(shared: &Shared, counters: &mut Counters, ingress: QueueId, reason: DropReason) {
+fn count_inbound_drop(shared: &Shared, counters: &mut Counters, ingress: QueueId, queue: Class, reason: DropReason) {
     counters.count_drop(ingress, reason);
     let state = shared.port(ingress.port());
-    if state.in_storm().contains(ingress.class())
+    if state.in_storm().contains(queue)
         && let Some(storms) = state.storms()
     {
-        storms.count_dropped(ingress.class());
+        storms.count_dropped(queue);
     }
 }
 
-/// Counts an admitted frame in the storm counters, if its class is in a storm.
+/// Counts an admitted frame in the storm counters, if its queue is in a storm at the port that received it.
 #[cold]
-fn count_admitted_in_storm(shared: &Shared, ingress: QueueId) {
-    let state = shared.port(ingress.port());
-    if state.in_storm().contains(ingress.class())
+fn count_admitted_in_storm(shared: &Shared, charged: &BufferRequest) {
+    let (state, queue) = (shared.port(charged.ingress.port()), charged.egress.class());
+    if state.in_storm().contains(queue)
         && let Some(storms) = state.storms()
     {
-        storms.count_admitted(ingress.class());
+        storms.count_admitted(queue);
     }
 }
 

@@ -260,6 +260,11 @@ impl Shared {
         ports.into_iter().flat_map(queues).collect()
     }
 
+    /// Returns the priority groups of frames that come by a port and have one of these queues at their egress port.
+    pub(crate) fn groups_of(&self, port: PortId, queues: ClassSet) -> ClassSet {
+        queues.iter().fold(ClassSet::EMPTY, |groups, queue| groups | self.classifier.groups_of(port, queue))
+    }
+
     /// Returns whether data frames may leave by a port.
     #[inline]
     pub(crate) fn is_open(&self, port: PortId) -> bool {
@@ -280,7 +285,7 @@ impl Shared {
         self.ever_closed.load(Ordering::Relaxed) == 0 || queues.all(|queue| self.accepts(queue.port(), queue.class()))
     }
 
-    /// Returns the classes of a port whose arriving frames are dropped, because of a storm or because the port is closed.
+    /// Returns the egress queues whose frames are dropped when they arrive at a port, because of a storm or because the port is closed.
     #[inline]
     pub(crate) fn dropping(&self, port: PortId) -> ClassSet {
         if self.may_be_closed(port) { self.port(port).dropping() } else { ClassSet::EMPTY }
@@ -301,7 +306,7 @@ impl Shared {
         let _ = self.port(port).flags.fetch_update(Ordering::Release, Ordering::Relaxed, changed);
     }
 
-    /// Sets the classes of a port that are in a storm, and those whose frames are dropped. Only the transmitter that serves the port calls
+    /// Sets the queues of a port that are in a storm, and those whose frames are dropped. Only the transmitter that serves the port calls
     /// it, so it knows the bits that it changes.
     pub(crate) fn set_storms(&self, port: PortId, in_storm: ClassSet, dropping: ClassSet) {
         let storms = u32::from(in_storm.bits()) << IN_STORM_SHIFT | u32::from(dropping.bits());

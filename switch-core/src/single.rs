@@ -102,7 +102,7 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
         let (ingress, queue) = forwarding.receive(port, Some(&headers), packet.frame_bytes());
         seen.insert(ingress.class());
         match forwarding.decide(now, port, &headers, &packet) {
-            ForwardingDecision::To(to) if forwarding.accepts(ingress, to, queue) => {
+            ForwardingDecision::To(to) if forwarding.accepts(to, queue) => {
                 let bytes = forwarding.shared.charge_alone(ingress.class(), packet.frame_bytes());
                 let charged = BufferRequest { ingress, egress: QueueId::new(to, queue), bytes };
                 let is_first = alone && !forwarding.counts(port);

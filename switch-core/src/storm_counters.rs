@@ -23,7 +23,7 @@ pub(crate) struct ClassStormCounters {
     /// Obeyed PFC frames that pause the class, and that resume it; written by the lcore that receives.
     pub(crate) xoff_frames: AtomicU64,
     pub(crate) xon_frames: AtomicU64,
-    /// Received frames of the class in a storm: admitted, and dropped; written by the lcore that forwards.
+    /// Frames for queues of this number that the port received in a storm: admitted, and dropped; written by the lcore that forwards.
     admitted: AtomicU64,
     dropped: AtomicU64,
     /// Frames for the egress queue that its storm dropped before admission; written by all lcores that forward.
@@ -46,14 +46,14 @@ impl SharedStormCounters {
         frame.resumed().iter().for_each(|class| add(&self.classes[class.index()].xon_frames));
     }
 
-    /// Counts an admitted frame of a class in a storm.
-    pub(crate) fn count_admitted(&self, class: Class) {
-        add(&self.classes[class.index()].admitted);
+    /// Counts an admitted frame for a queue in a storm.
+    pub(crate) fn count_admitted(&self, queue: Class) {
+        add(&self.classes[queue.index()].admitted);
     }
 
-    /// Counts a dropped frame of a class in a storm.
-    pub(crate) fn count_dropped(&self, class: Class) {
-        add(&self.classes[class.index()].dropped);
+    /// Counts a dropped frame for a queue in a storm.
+    pub(crate) fn count_dropped(&self, queue: Class) {
+        add(&self.classes[queue.index()].dropped);
     }
 
     /// Counts a frame that was dropped because its egress queue, at this port, is in a storm.

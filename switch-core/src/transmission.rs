@@ -223,15 +223,15 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
     fn watch(&mut self, now: Time, index: usize) {
         let Transmission { shared, ports, counters, .. } = self;
         let port = &mut ports[index];
-        let dropped = port.watchdogs.dropping();
+        let dropped = port.watchdogs.dropped_groups();
         port.watchdogs.poll(now, port.id, shared, counters);
         let (in_storm, dropping) = (port.watchdogs.in_storm(), port.watchdogs.dropping());
         // Clones' copies came over the same link.
         for id in std::iter::once(port.id).chain(port.clones_off.iter().map(|(clone, _)| *clone)) {
             shared.set_storms(id, in_storm, dropping);
         }
-        for class in (dropped - dropping).iter() {
-            // A queue that went OFF before or in the storm is advertised only now; that delay is not the switch's.
+        for class in (dropped - port.watchdogs.dropped_groups()).iter() {
+            // A group that went OFF before or in the storm is advertised only now; that delay is not the switch's.
             port.advertised_at[class.index()] = now;
         }
     }

@@ -15,10 +15,12 @@ use crate::storm_counters::ClassStormCounters;
 pub(crate) struct PortWatchdogs {
     /// Earliest poll of all watchdogs.
     due: Time,
-    /// Classes in a storm: all; those whose frames are dropped; and those that ignore PFC.
+    /// Queues in a storm: all; those whose frames are dropped; and those that ignore PFC.
     in_storm: ClassSet,
     dropping: ClassSet,
     ignoring: ClassSet,
+    /// Priority groups of the port that only frames for the `dropping` queues come in.
+    dropped_groups: ClassSet,
     action: WatchdogAction,
     watched: Box<[WatchedClass]>,
 }
@@ -50,6 +52,7 @@ impl PortWatchdogs {
             in_storm: ClassSet::EMPTY,
             dropping: ClassSet::EMPTY,
             ignoring: ClassSet::EMPTY,
+            dropped_groups: ClassSet::EMPTY,
         }
     }
 
@@ -66,17 +69,24 @@ impl PortWatchdogs {
         self.due
     }
 
-    /// Returns the classes in a storm, under any action.
+    /// Returns the queues in a storm, under any action.
     pub(crate) fn in_storm(&self) -> ClassSet {
         self.in_storm
     }
 
+    /// Returns the queues whose frames are dropped.
     #[inline]
     pub(crate) fn dropping(&self) -> ClassSet {
         self.dropping
     }
 
-    /// Returns the classes that send regardless of PFC.
+    /// Returns the priority groups whose frames are dropped on arrival, so that the peer need not be paused.
+    #[inline]
+    pub(crate) fn dropped_groups(&self) -> ClassSet {
+        self.dropped_groups
+    }
+
+    /// Returns the queues that send regardless of PFC.
     #[inline]
     pub(crate) fn ignoring(&self) -> ClassSet {
         self.ignoring
@@ -91,6 +101,8 @@ impl PortWatchdogs {
         }
         let classes_under = |action| if self.action == action { self.in_storm } else { ClassSet::EMPTY };
         (self.dropping, self.ignoring) = (classes_under(WatchdogAction::Drop), classes_under(WatchdogAction::Forward));
+        self.dropped_groups =
+            shared.groups_of(port, self.dropping) - shared.groups_of(port, ClassSet::ALL - self.dropping);
         self.due = self.watched.iter().map(|watched| watched.watchdog.next_wakeup()).min().unwrap_or(Time::NEVER);
         self.publish(port, shared);
     }

@@ -2,7 +2,7 @@
 
 use weir_units::{Bytes, Span, Time};
 
-/// SONiC's PFC watchdog of one egress queue, that is, of one class at one port.
+/// SONiC's PFC watchdog of one egress queue, that is, of one priority at one port.
 ///
 /// Sans-I/O: each poll takes the queue's counters and returns whether a PFC storm was detected or the
 /// queue is restored. The switch carries out the [`WatchdogAction`] in between. Sources: sonic-swss
@@ -80,7 +80,9 @@ pub enum StormCondition {
 /// Action of the switch on the queue during a storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchdogAction {
-    /// Discards queued packets, packets for the queue, and packets that its port receives in the class. SONiC's default.
+    /// Discards queued packets, packets for the queue, and packets that its port receives for queues of its number. SONiC's default, whose
+    /// ACL matches the traffic class of the queue's number on both sides; its platforms that empty the queue's buffer instead have kept
+    /// received packets since 2022. SONiC also ends PFC of the priority, which here ends for priority groups of discarded packets alone.
     Drop,
     /// Ignores PFC: the queue sends, and the class is lossy.
     Forward,
@@ -302,7 +304,7 @@ pub struct StormCounters {
     pub last: StormPackets,
 }
 
-/// Packets during storms: TX packets for the queue, RX packets received by its port in the class.
+/// Packets during storms: TX packets for the queue, RX packets that its port receives for queues of its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StormPackets {
     /// Sent from the queue.

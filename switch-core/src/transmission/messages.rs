@@ -24,7 +24,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
             *own = off_classes(mmu, *clone, *own, now);
             off |= *own;
         }
-        off -= port.watchdogs.dropping() | port.forced_xon;
+        off -= port.watchdogs.dropped_groups() | port.forced_xon;
         if off != port.off {
             port.off = off;
             if off.is_empty() {
@@ -44,7 +44,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         driver: &mut D,
     ) -> usize {
         let port = &mut self.ports[index];
-        let dropping = port.watchdogs.dropping();
+        let dropping = port.watchdogs.dropped_groups();
         let counts = self.shared.port(port.id).receive_accounting();
         let offered = |class| M::blocks_offered(&port.own, class, |frame_bytes| counts.count_of(frame_bytes));
         let Some(frame) = port.generator.poll(now, buffer_state(&self.shared, port.id, port.off, dropping, offered))
@@ -102,7 +102,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
             }
         }
         let (before, off) = (port.generator.advertised_off(), port.off);
-        let dropping = port.watchdogs.dropping();
+        let dropping = port.watchdogs.dropped_groups();
         let counts = self.shared.port(port.id).receive_accounting();
         let offered = |class| M::blocks_offered(&port.own, class, |frame_bytes| counts.count_of(frame_bytes));
         port.generator.handle_sent(now, frame, buffer_state(&self.shared, port.id, off, dropping, offered));

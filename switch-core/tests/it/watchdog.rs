@@ -199,6 +199,39 @@ fn the_ingress_queue_of_a_storm_sends_no_pause() {
     }
 }
 
+/// What the sick port receives for queues of the storm's number is dropped, in whatever priority group; the group of that number is kept, and
+/// paused.
+#[test]
+fn a_storm_drops_the_frames_of_its_queue_and_not_of_the_group_of_its_number() {
+    const ARRIVED: u64 = 30;
+    let extra = "[buffer.static]\nthreshold = \"20KB\"\n";
+    let text = watched("drop", extra).replace("size = \"4MB\"\n", "size = \"4MB\"\npolicy = \"static\"\n");
+    let text = text + "tc_to_pg = { 3 = 4, 4 = 3 }\n";
+    for layout in LAYOUTS {
+        let mut bench = bench(&text, layout);
+        when_turned(&mut bench, storm(), Span::from_millis(1));
+        let told = bench.control_sent(SICK).len();
+        send(&mut bench, SICK, 1, 3, ARRIVED, storm());
+        pass(&mut bench, Span::from_micros(20), storm());
+        assert_eq!(bench.data_sent(1), [0; 0], "{layout:?}");
+        bench.arrive(1, pfc(Class::new(4).alone(), u16::MAX));
+        bench.run(4, STEP);
+        send(&mut bench, SICK, 1, 4, 14, storm());
+        pass(&mut bench, Span::from_micros(20), storm());
+        let paused: Vec<ClassSet> = bench.control_sent(SICK)[told..].iter().map(|frame| frame.paused()).collect();
+        assert_eq!(paused, [CLASS.alone()], "{layout:?}");
+        bench.arrive(1, pfc(Class::new(4).alone(), 0));
+        pass(&mut bench, Span::from_micros(50), storm());
+        assert_eq!(bench.data_sent(1), (0..14).collect::<Vec<_>>(), "{layout:?}");
+        let packets = StormPackets { tx: 0, tx_dropped: 0, rx: 0, rx_dropped: ARRIVED };
+        assert_eq!(storms(&mut bench, SICK).last, packets, "{layout:?}");
+        let report = bench.report();
+        let dropped = [3, 4]
+            .map(|group| report.ports[usize::from(SICK)].classes[group].rx_drops[DropReason::PfcWatchdog as usize]);
+        assert_eq!(dropped, [0, ARRIVED], "{layout:?}");
+    }
+}
+
 /// A GFC port with a PFC peer is watched, and pulses no more during a storm.
 #[test]
 fn the_pulses_of_gfc_stop_in_a_storm() {
