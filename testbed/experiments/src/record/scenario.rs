@@ -1,11 +1,13 @@
 //! Scenario made of recorded messages.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use weir_config::SwitchConfig;
 use weir_results::run_dir::Topology;
 use weir_trace::{CapturedMessage, Recording};
 use weir_units::{BitRate, Span};
@@ -14,13 +16,18 @@ use crate::Failure;
 
 /// Hosts, topology and traffic classes around recorded messages.
 pub(super) struct RecordedNetwork {
-    /// Names of the hosts.
-    hosts: BTreeMap<IpAddr, String>,
+    hosts: BTreeMap<IpAddr, RecordedHost>,
     /// Scenario without its traffic and its end.
     base: toml::Table,
-    class_of_dscp: [u8; 64],
     /// Whether times count from the start of the recorded run.
     has_start: bool,
+}
+
+/// Host of recorded messages.
+struct RecordedHost {
+    name: String,
+    /// Class of its messages by their DSCP: the priority group at its switch's port.
+    group_of_dscp: [u8; 64],
 }
 
 /// Generated scenario, with the files that it names.
@@ -52,25 +59,38 @@ impl RecordedNetwork {
         let text = text.map_err(|error| wrong("topology.json", error.to_string()))?;
         let topology: Topology =
             serde_json::from_str(&text).map_err(|error| wrong("topology.json", error.to_string()))?;
-        // An emulated host's address follows from its index.
-        let address = |place: usize| IpAddr::from(Ipv4Addr::from(0x0a00_0000 + place as u32 + 1));
-        let hosts = topology.hosts.into_iter().enumerate().map(|(place, host)| (address(place), host.name)).collect();
-        let files = ["config.toml".to_owned()].into_iter();
-        let files = files.chain(topology.switches.iter().map(|switch| format!("config-{switch}.toml")));
-        let config = files.map(|file| directory.join(file)).find(|file| file.exists());
-        let class_of_dscp = match config {
-            Some(file) => weir_config::load(&file)?.classes.map.group_of_dscp(),
-            None => usual_classes(),
-        };
-        Ok(Some(RecordedNetwork { hosts, base, class_of_dscp, has_start: true }))
+        let mut configs: BTreeMap<String, Option<SwitchConfig>> = BTreeMap::new();
+        let mut hosts = BTreeMap::new();
+        for (place, host) in topology.hosts.into_iter().enumerate() {
+            // An emulated host's address follows from its index.
+            let address = IpAddr::from(Ipv4Addr::from(0x0a00_0000 + place as u32 + 1));
+            let config = match configs.entry(host.at.switch.clone()) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    let files = ["config.toml".to_owned(), format!("config-{}.toml", host.at.switch)];
+                    let file = files.map(|file| directory.join(file)).into_iter().find(|file| file.exists());
+                    entry.insert(file.map(|file| weir_config::load(&file)).transpose()?)
+                }
+            };
+            let group_of_dscp = match config {
+                Some(config) => {
+                    let port = config.ports.iter().position(|port| port.name == host.at.port);
+                    port.map_or(&config.classes.map, |port| config.class_map(port)).group_of_dscp()
+                }
+                None => usual_classes(),
+            };
+            hosts.insert(address, RecordedHost { name: host.name, group_of_dscp });
+        }
+        Ok(Some(RecordedNetwork { hosts, base, has_start: true }))
     }
 
     /// Single switch with all hosts of a recording.
     pub(super) fn from_recording(recording: &Recording, rate: BitRate, delay: Span) -> RecordedNetwork {
         let between_hosts = recording.messages.iter().filter(|sent| sent.from != sent.to);
         let addresses: BTreeSet<IpAddr> = between_hosts.flat_map(|sent| [sent.from, sent.to]).collect();
-        let hosts: BTreeMap<IpAddr, String> =
-            addresses.into_iter().zip(1..).map(|(address, number)| (address, format!("H{number}"))).collect();
+        let host = |number: u32| RecordedHost { name: format!("H{number}"), group_of_dscp: usual_classes() };
+        let hosts: BTreeMap<IpAddr, RecordedHost> =
+            addresses.into_iter().zip(1..).map(|(address, number)| (address, host(number))).collect();
         let table = |pairs: &[(&str, &str)]| -> toml::Table {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect()
         };
@@ -79,12 +99,14 @@ impl RecordedNetwork {
         switch.insert("buffer".into(), table(&[("size", "16MB")]).into());
         switch.insert("classes".into(), table(&[("preset", "roce")]).into());
         switch.insert("port".into(), port.into());
-        let own = |name: &String| table(&[("name", name), ("port", &format!("S1.{}", name.to_lowercase()))]).into();
+        let own = |RecordedHost { name, .. }: &RecordedHost| {
+            table(&[("name", name), ("port", &format!("S1.{}", name.to_lowercase()))]).into()
+        };
         let mut base = toml::Table::new();
         base.insert("switch".into(), switch.into());
         base.insert("switches".into(), vec![toml::Value::from(table(&[("name", "S1")]))].into());
         base.insert("hosts".into(), hosts.values().map(own).collect::<Vec<toml::Value>>().into());
-        RecordedNetwork { hosts, base, class_of_dscp: usual_classes(), has_start: false }
+        RecordedNetwork { hosts, base, has_start: false }
     }
 
     /// Builds the scenario; `stem` is the name prefix of its other files.
@@ -98,23 +120,26 @@ impl RecordedNetwork {
             true => 0,
             false => recording.messages.iter().map(|sent| sent.at.0).min().unwrap_or(0),
         };
-        let (mut lists, mut left_out, mut last) = (BTreeMap::<(bool, u8), String>::new(), 0, 0);
+        // By transport, class, and the DSCP that the scenario gives it, which all senders of a workload have in common.
+        let (mut lists, mut left_out, mut last) = (BTreeMap::<(bool, u8, usize), String>::new(), 0, 0);
         for sent in &recording.messages {
             let (Some(from), Some(to)) = (self.hosts.get(&sent.from), self.hosts.get(&sent.to)) else {
                 left_out += 1;
                 continue;
             };
-            if from == to {
+            if from.name == to.name {
                 left_out += 1;
                 continue;
             }
             let at = (sent.at.0 - origin).max(0);
             last = last.max(at);
-            let class = self.class_of_dscp[usize::from(sent.dscp & 63)];
-            let list = lists.entry((sent.is_tcp, class)).or_insert_with(|| "start_us,from,to,bytes\n".to_owned());
+            let class = from.group_of_dscp[usize::from(sent.dscp & 63)];
+            let first = from.group_of_dscp.iter().position(|group| *group == class).unwrap_or_default();
+            let list =
+                lists.entry((sent.is_tcp, class, first)).or_insert_with(|| "start_us,from,to,bytes\n".to_owned());
             let micros = format!("{}.{:06}", at / 1_000_000, at % 1_000_000);
             for bytes in pieces(sent) {
-                let _ = writeln!(list, "{micros},{from},{to},{bytes}");
+                let _ = writeln!(list, "{micros},{},{},{bytes}", from.name, to.name);
             }
         }
         if lists.is_empty() {
@@ -134,8 +159,12 @@ impl RecordedNetwork {
         }
         let mut data_files = Vec::new();
         let mut workloads: Vec<toml::Value> = Vec::new();
-        for ((is_tcp, class), list) in lists {
-            let name = format!("{}-{class}", if is_tcp { "tcp" } else { "rdma" });
+        let mut named = None;
+        for ((is_tcp, class, first), list) in lists {
+            let mut name = format!("{}-{class}", if is_tcp { "tcp" } else { "rdma" });
+            if named.replace((is_tcp, class)) == Some((is_tcp, class)) {
+                name += &format!("-dscp{first}");
+            }
             let file = format!("{stem}-{name}.csv");
             let mut workload = toml::Table::new();
             workload.insert("name".into(), name.into());
@@ -152,7 +181,7 @@ impl RecordedNetwork {
         let text = toml::to_string(&self.base).map_err(|error| Failure::Run(error.to_string()))?;
         let mut scenario = format!("# What was sent in {sources}, as weir record read it.\n");
         for (address, host) in &self.hosts {
-            let _ = writeln!(scenario, "# {host} is {address}");
+            let _ = writeln!(scenario, "# {} is {address}", host.name);
         }
         Ok(GeneratedScenario {
             scenario: scenario + "\n" + &text,
@@ -177,6 +206,7 @@ fn usual_classes() -> [u8; 64] {
 
 #[cfg(test)]
 mod tests {
+    use weir_results::run_dir::{HostPlace, PortName};
     use weir_trace::CaptureTime;
 
     use super::*;
@@ -213,6 +243,58 @@ mod tests {
         let runs = weir_scenario::file::load(&folder.path().join("made.toml"));
         let runs = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false)));
         assert_eq!((runs.len(), runs[0].scenario.hosts.len()), (1, 3));
+    }
+
+    /// Two hosts whose ports give class 3 different DSCPs, on two switches.
+    #[test]
+    fn a_message_has_the_class_of_its_senders_port() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        let switch = |name: &str, keys: &str| {
+            format!(
+                "[switch]\nname = \"{name}\"\n[[ports]]\nname = \"up\"\nnull = {{}}\n\
+                 [[ports]]\nname = \"h\"\nnull = {{}}\n{keys}"
+            )
+        };
+        let keys = "dscp = { 10 = 5, 3 = 4 }\ntc_to_pg = { 5 = 3 }\ntc_to_queue = { 5 = 3 }\n";
+        write("config-S1.toml", &switch("S1", ""));
+        write("config-S2.toml", &switch("S2", keys));
+        let scenario = "[scenario]\nend = \"1ms\"\n[switch.buffer]\nsize = \"4MB\"\n[switch.port]\nrate = \"10Gbps\"\n\
+                        [[switches]]\nname = \"S1\"\nconfig = \"config-S1.toml\"\n\
+                        [[switches]]\nname = \"S2\"\nconfig = \"config-S2.toml\"\n\
+                        [[links]]\nends = [\"S1.up\", \"S2.up\"]\n\
+                        [[hosts]]\nname = \"A\"\nport = \"S1.h\"\n[[hosts]]\nname = \"B\"\nport = \"S2.h\"\n";
+        write("scenario.toml", scenario);
+        let host = |name: &str, switch: &str| HostPlace {
+            name: name.to_owned(),
+            at: PortName { switch: switch.to_owned(), port: "h".to_owned() },
+            ..HostPlace::default()
+        };
+        let topology = Topology {
+            switches: vec!["S1".to_owned(), "S2".to_owned()],
+            hosts: vec![host("A", "S1"), host("B", "S2")],
+            ..Topology::default()
+        };
+        write("topology.json", &serde_json::to_string(&topology).unwrap());
+        let address = |host: u8| IpAddr::from([10, 0, 0, host]);
+        let from = |host: u8, dscp: u8| CapturedMessage {
+            from: address(host),
+            to: address(3 - host),
+            ..sent(0, 1, 2, dscp, 600)
+        };
+        let all = vec![from(1, 3), from(2, 10), from(2, 3)];
+        let recording = Recording { last: all[0].at, messages: all, ..Recording::default() };
+        let network = RecordedNetwork::from_run_dir(folder.path()).unwrap().unwrap();
+        let made = network.scenario(&recording, "a.pcap", "made").unwrap();
+        let lists: Vec<(&str, &str)> = made
+            .data_files
+            .iter()
+            .map(|(name, list)| (&**name, list.lines().nth(1).unwrap().split_once(',').unwrap().1))
+            .collect();
+        assert_eq!(
+            lists,
+            [("made-rdma-3.csv", "A,B,600"), ("made-rdma-3-dscp10.csv", "B,A,600"), ("made-rdma-4.csv", "B,A,600")]
+        );
     }
 
     #[test]
