@@ -193,6 +193,12 @@ def test_counters_are_seen_and_cleared_and_the_conserves_frames(cables, path, tm
         labels = f'{{switch="lab",port="a",priority="{CLASS}",segment="shared"}}'
         assert f"weir_priority_group_persistent_watermark_bytes{labels} {persistent}" in told(path, "show", "metrics").splitlines()
 
+        # All frames have one length, and both rates are rounded down.
+        rx = until(lambda: (send(10), row(shown(path, "interfaces"), "a")["rx"])[1], lambda rx: rx["frames_per_second"])
+        assert -0.01 < rx["bits_per_second"] / 8 / LENGTH - rx["frames_per_second"] < 1.01, rx
+        (line,) = [line.split() for line in told(path, "portstat", "-R", "-i", "a").splitlines() if line.split()[:1] == ["a"]]
+        assert line[5].endswith("/s") and float(line[5][:-2]) >= 0, line
+
         # Forgotten, flooded to, and learned again.
         assert "2 learned addresses are forgotten" in told(path, "clear", "mac")
         assert shown(path, "mac") == []
@@ -297,7 +303,9 @@ def test_every_view_is_shown_as_a_table_and_as_json(path, tmp_path):
             "queue persistent-watermark", "queue counters", "buffer pool", "buffer configuration", "mac", "dsh", "lcores",
             "losses", "events",
             # As SONiC's operators type them.
-            "interfaces counters", "interfaces counters errors", "interfaces status", "pfcwd stats", "pfcwd config", "pfc priority",
+            "interfaces counters", "interfaces counters errors", "interfaces counters rates", "interfaces counters -a",
+            "interfaces counters trim", "interfaces counters fec-stats", "interfaces counters fec-histogram lab-0",
+            "interfaces counters errors -p 1", "interfaces status", "pfcwd stats", "pfcwd config", "pfc priority",
             "pfc asymmetric", "queue counters lab-0", "queue watermark unicast", "queue wredcounters", "priority-group drop counters",
             "buffer_pool watermark", "headroom-pool persistent-watermark", "qos map dscp-tc", "qos map tc-queue",
         ]
@@ -305,7 +313,11 @@ def test_every_view_is_shown_as_a_table_and_as_json(path, tmp_path):
             text = told(path, "show", *view.split())
             assert "---" in text or view == "losses", (view, text)
             json.loads(told(path, "show", *view.split(), "--json"))
-        for command in ["pfcwd show stats", "pfcwd show config", "sonic-clear pfccounters", "sonic-clear queue watermark unicast"]:
+        commands = [
+            "pfcwd show stats", "pfcwd show config", "portstat", "portstat -a -nz", "portstat -e -p 1", "portstat -R -i lab-0",
+            "portstat -l -i lab-0", "portstat -T", "portstat -c", "sonic-clear pfccounters", "sonic-clear queue watermark unicast",
+        ]
+        for command in commands:
             assert told(path, *command.split()), command
         (lcore,) = json.loads(told(path, "show", "lcores", "--json"))["lcores"]
         assert lcore["polls"] > 0 and sum(gap["polls"] for gap in lcore["gaps"]) > 0
@@ -316,6 +328,7 @@ def test_every_view_is_shown_as_a_table_and_as_json(path, tmp_path):
         # Rates are known when the first interval is over: here, none at all.
         rate = until(lambda: shown(path, "interfaces")[0]["rx"]["bits_per_second"], lambda rate: rate is not None)
         assert rate == 0 and " 0bps " in told(path, "show", "interfaces")
+        assert " 0.00/s " in told(path, "show", "interfaces", "counters", "rates")
         switch.stop().check_sound()
 
 

@@ -225,18 +225,60 @@ enum Command {
 }
 
 /// SONiC's tools besides `show`, in words of `show` and `clear`.
-const SONICS_TOOLS: [(&[&str], &[&str]); 7] = [
+const SONICS_TOOLS: [(&[&str], &[&str]); 8] = [
     (&["sonic-clear"], &["clear"]),
     (&["pfcwd", "show"], &["show", "pfcwd"]),
     (&["pfc", "show"], &["show", "pfc"]),
     (&["ecnconfig", "-l"], &["show", "ecn"]),
-    (&["portstat"], &["show", "interfaces", "counters"]),
+    (&["queuestat", "-c"], &["clear", "counters"]),
     (&["queuestat"], &["show", "queue", "counters"]),
+    (&["pfcstat", "-c"], &["clear", "counters"]),
     (&["pfcstat"], &["show", "pfc", "counters"]),
 ];
 
+/// Options of portstat, in words of `show interfaces counters`.
+const PORTSTATS_OPTIONS: [([&str; 2], &str); 6] = [
+    (["-a", "--all"], "--printall"),
+    (["-e", "--errors"], "errors"),
+    (["-f", "--fec-stats"], "fec-stats"),
+    (["-l", "--detail"], "detailed"),
+    (["-R", "--rate"], "rates"),
+    (["-T", "--trim"], "trim"),
+];
+
+/// Replaces the options of portstat, and the port of its option `-l`. Without a port, that option has no effect, as in SONiC.
+fn replace_portstats_options(options: &mut Vec<OsString>) {
+    let position =
+        |options: &[OsString], names: [&str; 2]| options.iter().position(|own| names.iter().any(|name| own == name));
+    if let Some(clear) = position(options, ["-c", "--clear"]) {
+        options.remove(clear);
+        options.splice(0..0, ["clear", "counters"].map(OsString::from));
+        return;
+    }
+    let mut words = ["show", "interfaces", "counters"].map(OsString::from).to_vec();
+    for (names, word) in PORTSTATS_OPTIONS {
+        let Some(at) = position(options, names) else { continue };
+        options.remove(at);
+        let port = position(options, ["-i", "--interface"]).filter(|at| at + 1 < options.len());
+        match (word, port) {
+            ("detailed", None) => {}
+            ("detailed", Some(at)) => {
+                words.extend([word.into(), options.drain(at..at + 2).next_back().unwrap_or_default()])
+            }
+            _ => words.push(word.into()),
+        }
+    }
+    options.splice(0..0, words);
+}
+
 /// Arguments with the name of SONiC's tool at their beginning replaced.
 fn without_sonics_tools(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if arguments.get(1).is_some_and(|command| command == "portstat") {
+        let mut options = arguments.split_off(1);
+        options.remove(0);
+        replace_portstats_options(&mut options);
+        arguments.extend(options);
+    }
     let after = arguments.get(1..).unwrap_or_default();
     let is_meant = |tool: &&[&str]| after.len() >= tool.len() && after.iter().zip(*tool).all(|(own, word)| own == word);
     if let Some((tool, replacement)) = SONICS_TOOLS.iter().find(|(tool, _)| is_meant(tool)) {
@@ -244,7 +286,7 @@ fn without_sonics_tools(mut arguments: Vec<OsString>) -> Vec<OsString> {
     }
     if arguments.get(1).is_some_and(|command| command == "show") {
         // Short options of several letters.
-        for (short, long) in [("-nz", "--nonzero"), ("-vv", "--verbose")] {
+        for (short, long) in [("-nz", "--nonzero"), ("--non_zero", "--nonzero"), ("-vv", "--verbose")] {
             arguments.iter_mut().filter(|argument| *argument == short).for_each(|argument| *argument = long.into());
         }
     }

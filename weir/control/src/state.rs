@@ -109,6 +109,9 @@ pub struct Traffic {
     pub bytes: u64,
     /// Rate in the last `stats_interval`, without FCS, preamble and gap; `None` before the first is over.
     pub bits_per_second: Option<u64>,
+    /// Rate of frames in the last `stats_interval`.
+    #[serde(default)]
+    pub frames_per_second: Option<u64>,
     /// Frames dropped by the switch in this direction.
     pub dropped: u64,
     /// Malformed and oversized frames among the dropped ones.
@@ -122,12 +125,13 @@ impl Traffic {
     /// Counts since an earlier reading, `time` ago, and the rate over that time. Counters that were cleared since begin at 0.
     pub fn since(&self, earlier: &Traffic, time: Duration) -> Traffic {
         let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
-        let bytes = since(self.bytes, earlier.bytes);
+        let [frames, bytes] = [since(self.frames, earlier.frames), since(self.bytes, earlier.bytes)];
         let lost = self.lost_at_device.zip(earlier.lost_at_device);
         Traffic {
-            frames: since(self.frames, earlier.frames),
+            frames,
             bytes,
             bits_per_second: Some((bytes as f64 * 8.0 / time.as_secs_f64()) as u64),
+            frames_per_second: Some((frames as f64 / time.as_secs_f64()) as u64),
             dropped: since(self.dropped, earlier.dropped),
             errors: since(self.errors, earlier.errors),
             lost_at_device: lost.map_or(self.lost_at_device, |(now, before)| Some(since(now, before))),

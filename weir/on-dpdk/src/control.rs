@@ -33,7 +33,7 @@ use crate::losses::LossLog;
 use crate::runtime_config::RuntimeConfigs;
 use capture::CaptureLog;
 use events::{EventLog, unix_ms};
-use reading::{CounterBaseline, SwitchReading, rates};
+use reading::{CounterBaseline, SwitchReading, TrafficRate, rates};
 use watermarks::{Peaks, WatermarkPeaks};
 
 /// Time for which a report is reused. Lcores are not asked more often, for any number of clients.
@@ -54,7 +54,7 @@ pub(crate) struct Control {
     /// Counters of lcores when they were last cleared, in their order; none before.
     lcore_bases: Vec<LcoreBaseline>,
     /// Rates of each switch in the last interval.
-    rates: Vec<Option<Vec<[u64; 2]>>>,
+    rates: Vec<Option<Vec<[TrafficRate; 2]>>>,
     reports: Option<(Instant, Rc<Vec<Report>>)>,
     runtime_configs: RuntimeConfigs,
     captures: CaptureLog,

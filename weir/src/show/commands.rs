@@ -157,7 +157,10 @@ impl Subcommand for View {
             let period = period.value_parser(period_of);
             let own = [port.value_name("PORT").help("Show this port only"), period, nonzero()];
             let of_one_port = |command: Command| command.mut_arg(INTERFACE, |port| port.required(true));
-            command.args(own.map(|arg| arg.global(true))).mut_subcommand("detailed", of_one_port)
+            let command = command.args(own.map(|arg| arg.global(true)));
+            ["detailed", "fec-histogram"]
+                .into_iter()
+                .fold(command, |command, of| command.mut_subcommand(of, of_one_port))
         };
         let queue = |command: Command| {
             ["counters", "wredcounters"]
@@ -308,6 +311,9 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     counters!("interfaces counters --printall", "All counters.", Interfaces, sonic::all_interface_counters),
     counters!("interfaces counters errors", "Errors and drops.", Interfaces, sonic::interface_errors),
     counters!("interfaces counters rates", "Frames and bytes a second.", Interfaces, sonic::interface_rates),
+    counters!("interfaces counters trim", "None: no frame is trimmed.", Interfaces, sonic::trim_interface_counters),
+    counters!("interfaces counters fec-stats", "None: the FEC of devices is not read.", Interfaces, sonic::fec_counters),
+    state!("interfaces counters fec-histogram", "None: the FEC of devices is not read.", Interfaces, Interfaces, false, sonic::fec_histogram),
     COUNTER_LINES,
     state!("interfaces status", "Speed and state of ports.", Interfaces, Interfaces, false, sonic::interface_status),
     state!("interfaces description", "State and device of ports.", Interfaces, Interfaces, false, sonic::interface_devices),

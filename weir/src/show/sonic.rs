@@ -14,7 +14,38 @@ pub(super) fn interface_counters(ports: &[Interface]) -> Table {
 
 /// `show interfaces counters --printall`. Weir trims no frames.
 pub(super) fn all_interface_counters(ports: &[Interface]) -> Table {
-    interface_table(&["OK", "BPS", "PPS", "UTIL", "ERR", "DRP", "OVR"], ports)
+    table_with_unknown(&["OK", "BPS", "PPS", "UTIL", "ERR", "DRP", "OVR"], &["TRIM", "TRIM_TX", "TRIM_DRP"], ports)
+}
+
+/// `show interfaces counters trim`. Weir trims no frames.
+pub(super) fn trim_interface_counters(ports: &[Interface]) -> Table {
+    table_with_unknown(&[], &["TRIM_PKTS", "TRIM_TX_PKTS", "TRIM_DRP_PKTS"], ports)
+}
+
+/// `show interfaces counters fec-stats`. Devices' FEC is not read.
+pub(super) fn fec_counters(ports: &[Interface]) -> Table {
+    const COLUMNS: [&str; 9] = [
+        "FEC_CORR",
+        "FEC_UNCORR",
+        "FEC_SYMBOL_ERR",
+        "FEC_PRE_BER",
+        "FEC_POST_BER",
+        "FEC_PRE_BER_MAX",
+        "FLR(O)",
+        "FLR(P) (Accuracy)",
+        "FEC_MAX_T",
+    ];
+    table_with_unknown(&[], &COLUMNS, ports)
+}
+
+/// `show interfaces counters fec-histogram`. Devices' FEC is not read.
+pub(super) fn fec_histogram(ports: &[Interface]) -> String {
+    let histogram = |_: &Interface| {
+        let mut table = Table::new(["Symbol Errors Per Codeword", "Codewords"]);
+        (0..16).for_each(|bin| table.row([format!("BIN{bin}"), NOT_KNOWN.to_owned()]));
+        table.to_string()
+    };
+    ports.iter().map(histogram).collect::<Vec<_>>().join("\n")
 }
 
 /// `show interfaces counters errors`.
@@ -34,14 +65,21 @@ pub(super) fn drop_counters(ports: &[Interface]) -> Table {
 
 /// Table with these columns of each direction.
 fn interface_table(columns: &[&str], ports: &[Interface]) -> Table {
+    table_with_unknown(columns, &[], ports)
+}
+
+/// Table with these columns of each direction, then columns of unknown values.
+fn table_with_unknown(columns: &[&str], unknown: &[&str], ports: &[Interface]) -> Table {
     let heads = ["RX", "TX"]
         .into_iter()
         .flat_map(|direction| columns.iter().map(move |column| format!("{direction}_{column}")));
+    let heads = heads.chain(unknown.iter().map(|column| (*column).to_owned()));
     let mut table = Table::new(["IFACE".to_owned(), "STATE".to_owned()].into_iter().chain(heads));
     for port in ports {
         let cells = [&port.rx, &port.tx]
             .into_iter()
             .flat_map(|traffic| columns.iter().map(|column| cell(column, traffic, port)));
+        let cells = cells.chain(unknown.iter().map(|_| NOT_KNOWN.to_owned()));
         table.row([port.port.clone(), link_state(port).to_owned()].into_iter().chain(cells));
     }
     table
@@ -59,8 +97,7 @@ fn cell(column: &str, traffic: &Traffic, port: &Interface) -> String {
         "ERR" => count(traffic.errors),
         "DRP" | "DROPS" => count(traffic.dropped.saturating_sub(traffic.errors)),
         "OVR" => known(traffic.lost_at_device),
-        // Frames a second are not measured.
-        _ => NOT_KNOWN.to_owned(),
+        _ => traffic.frames_per_second.map_or(NOT_KNOWN.to_owned(), |rate| format!("{rate}.00/s")),
     }
 }
 

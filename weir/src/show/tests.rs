@@ -37,6 +37,7 @@ fn interfaces() -> Vec<Interface> {
         frames: 1_234_567,
         bytes: 1_234_567_000,
         bits_per_second: Some(998_000_000),
+        frames_per_second: Some(124_750),
         dropped: 3,
         errors: 1,
         lost_at_device: None,
@@ -408,11 +409,27 @@ fn sonics_commands_have_its_columns() {
         (
             "show interfaces counters -a --nonzero",
             &[
-                "IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL RX_ERR RX_DRP RX_OVR TX_OK TX_BPS TX_PPS TX_UTIL TX_ERR TX_DRP TX_OVR",
+                "IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL RX_ERR RX_DRP RX_OVR TX_OK TX_BPS TX_PPS TX_UTIL TX_ERR TX_DRP TX_OVR \
+                 TRIM TRIM_TX TRIM_DRP",
             ],
         ),
+        ("show interfaces counters trim p0", &["IFACE STATE TRIM_PKTS TRIM_TX_PKTS TRIM_DRP_PKTS", "p0 U N/A N/A N/A"]),
+        (
+            "show interfaces counters fec-stats",
+            &[
+                "IFACE STATE FEC_CORR FEC_UNCORR FEC_SYMBOL_ERR FEC_PRE_BER FEC_POST_BER FEC_PRE_BER_MAX FLR(O) FLR(P) (Accuracy) \
+                 FEC_MAX_T",
+            ],
+        ),
+        ("show interfaces counters fec-histogram p0", &["Symbol Errors Per Codeword Codewords", "BIN15 N/A"]),
         ("show interface counters errors -p 1", &["IFACE STATE RX_ERR RX_DRP RX_OVR TX_ERR TX_DRP TX_OVR"]),
-        ("show int counters rates", &["IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL TX_OK TX_BPS TX_PPS TX_UTIL"]),
+        (
+            "show int counters rates",
+            &[
+                "IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL TX_OK TX_BPS TX_PPS TX_UTIL",
+                "p0 U 1,234,567 124.75 MB/s 124750.00/s 9.98% 0 N/A N/A N/A",
+            ],
+        ),
         ("show interfaces status", &["Interface Lanes Speed MTU FEC Alias Vlan Oper Admin Type Asym PFC"]),
         ("show interfaces status p0", &["Interface Lanes Speed MTU FEC Alias Vlan Oper Admin Type Asym PFC"]),
         (
@@ -476,6 +493,15 @@ fn sonics_commands_have_its_columns() {
 fn sonics_tools_and_short_options_are_words_of_show() {
     for (line, expected) in [
         ("weir queuestat -nz p0", "weir show queue counters --nonzero p0"),
+        ("weir queuestat -c", "weir clear counters"),
+        ("weir pfcstat -c", "weir clear counters"),
+        ("weir portstat", "weir show interfaces counters"),
+        ("weir portstat -a -nz", "weir show interfaces counters --printall --nonzero"),
+        ("weir portstat -e -p 5", "weir show interfaces counters errors -p 5"),
+        ("weir portstat -i p0,p1 --rate", "weir show interfaces counters rates -i p0,p1"),
+        ("weir portstat -l -i p0 -p 2", "weir show interfaces counters detailed p0 -p 2"),
+        ("weir portstat -l", "weir show interfaces counters"),
+        ("weir portstat -c", "weir clear counters"),
         ("weir show mmu -vv", "weir show mmu --verbose"),
         ("weir run -vv", "weir run -vv"),
     ] {

@@ -37,13 +37,20 @@ pub(crate) struct SwitchReading<'r> {
     pub(crate) base: Option<&'r CounterBaseline>,
     /// Past peaks of watermarks, and of the persistent ones.
     pub(crate) peaks: [&'r Peaks; 2],
-    /// Rates by port, received and sent, in bits per second; `None` before the first interval is over.
-    pub(crate) rates: Option<&'r [[u64; 2]]>,
+    /// Rates by port, received and sent; `None` before the first interval is over.
+    pub(crate) rates: Option<&'r [[TrafficRate; 2]]>,
     pub(crate) now: Time,
     /// `now` in milliseconds since 1970.
     pub(crate) unix_ms: u64,
     /// Indices of the requested ports.
     pub(crate) ports: Vec<usize>,
+}
+
+/// Rates of a port in one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TrafficRate {
+    bits_per_second: u64,
+    frames_per_second: u64,
 }
 
 /// Counters as they were when they were cleared.
@@ -141,7 +148,8 @@ impl SwitchReading<'_> {
                 rx: Traffic {
                     frames: sum(|class| class.rx_frames),
                     bytes: sum(|class| class.rx_bytes),
-                    bits_per_second: rate(0),
+                    bits_per_second: rate(0).map(|rate| rate.bits_per_second),
+                    frames_per_second: rate(0).map(|rate| rate.frames_per_second),
                     dropped: sum(|class| class.rx_drops.iter().sum()),
                     errors: sum(|class| errors(&class.rx_drops)),
                     lost_at_device: lost.map_or(Some(0), |lost| frames(&lost.receive)),
@@ -149,7 +157,8 @@ impl SwitchReading<'_> {
                 tx: Traffic {
                     frames: sum(|class| class.tx_frames),
                     bytes: sum(|class| class.tx_bytes),
-                    bits_per_second: rate(1),
+                    bits_per_second: rate(1).map(|rate| rate.bits_per_second),
+                    frames_per_second: rate(1).map(|rate| rate.frames_per_second),
                     dropped: sum(|class| class.tx_drops.iter().sum()),
                     errors: sum(|class| errors(&class.tx_drops)),
                     lost_at_device: lost.map_or(Some(0), |lost| frames(&lost.transmit)),
@@ -512,18 +521,26 @@ fn queue(port: usize, class: Class) -> QueueId {
     QueueId::new(PortId(port as u16), class)
 }
 
-/// Bits per second between two reports, received and sent, by port.
-pub(crate) fn rates(before: &Report, now: &Report) -> Vec<[u64; 2]> {
+/// Rates between two reports, received and sent, by port.
+pub(crate) fn rates(before: &Report, now: &Report) -> Vec<[TrafficRate; 2]> {
     let span = now.at.since(before.at);
-    let sums = |port: &PortReport| {
-        port.classes.iter().fold([0u64; 2], |[rx, tx], class| [rx + class.rx_bytes, tx + class.tx_bytes])
+    let rate = |now: &PortReport, before: &PortReport, count: fn(&ClassReport) -> [u64; 2]| {
+        let sums = |port: &PortReport| {
+            port.classes.iter().map(count).fold([0; 2], |[frames, bytes], [more, of]| [frames + more, bytes + of])
+        };
+        let ([frames, bytes], [frames_before, bytes_before]) = (sums(now), sums(before));
+        let frames = u128::from(frames - frames_before) * u128::from(Span::from_secs(1).as_picos());
+        TrafficRate {
+            bits_per_second: BitRate::average(Bytes::new(bytes - bytes_before), span).map_or(0, BitRate::as_bps),
+            frames_per_second: frames.checked_div(u128::from(span.as_picos())).unwrap_or(0) as u64,
+        }
     };
-    let rate = |bytes: u64, span: Span| BitRate::average(Bytes::new(bytes), span).map_or(0, BitRate::as_bps);
     let pairs = before.ports.iter().zip(&now.ports);
-    pairs
-        .map(|(before, now)| {
-            let ([rx, tx], [rx_before, tx_before]) = (sums(now), sums(before));
-            [rate(rx - rx_before, span), rate(tx - tx_before, span)]
-        })
-        .collect()
+    let both = |(before, now)| {
+        [
+            rate(now, before, |class| [class.rx_frames, class.rx_bytes]),
+            rate(now, before, |class| [class.tx_frames, class.tx_bytes]),
+        ]
+    };
+    pairs.map(both).collect()
 }
