@@ -51,9 +51,10 @@ impl ClassMap {
         self.dscp.map(|class| self.queue[usize::from(class)])
     }
 
-    /// Transmit queue of each DSCP, for a vhost-user device with `queues` queues; `None` if the class does not come from the DSCP.
+    /// Transmit queue of each DSCP in a guest behind a vhost-user device with `queues` queues, by the priority group that the switch pauses;
+    /// `None` if the class does not come from the DSCP.
     pub fn transmit_queue_of_dscp(&self, queues: u8) -> Option<[u8; 64]> {
-        (self.trust == Trust::Dscp).then(|| self.queue_of_dscp().map(|queue| queue % queues.max(1)))
+        (self.trust == Trust::Dscp).then(|| self.group_of_dscp().map(|group| group % queues.max(1)))
     }
 }
 

@@ -93,6 +93,7 @@ def test_one_dscp_has_the_class_of_its_port(cables, tmp_path, layout):
     file = file_of(tmp_path, layout)
     checked = subprocess.run([weir_binary(), "check", "--files-only", str(file)], capture_output=True, text=True)
     assert "classes of b by DSCP, with a map of its own" in checked.stdout, checked.stdout + checked.stderr
+    assert "e: class 4 arrives in priority group 6 and leaves by queue 3" in checked.stdout + checked.stderr
     with Switch(file, namespace=here, arguments=["--quiet", "--control", str(socket)]) as switch:
         recorders = {port: Recorder(wires[port]) for port in KEYS}
         with Recorder(wires["out"]) as sink:

@@ -193,12 +193,6 @@ def test_counters_are_seen_and_cleared_and_the_conserves_frames(cables, path, tm
         labels = f'{{switch="lab",port="a",priority="{CLASS}",segment="shared"}}'
         assert f"weir_priority_group_persistent_watermark_bytes{labels} {persistent}" in told(path, "show", "metrics").splitlines()
 
-        # All frames have one length, and both rates are rounded down.
-        rx = until(lambda: (send(10), row(shown(path, "interfaces"), "a")["rx"])[1], lambda rx: rx["frames_per_second"])
-        assert -0.01 < rx["bits_per_second"] / 8 / LENGTH - rx["frames_per_second"] < 1.01, rx
-        (line,) = [line.split() for line in told(path, "portstat", "-R", "-i", "a").splitlines() if line.split()[:1] == ["a"]]
-        assert line[5].endswith("/s") and float(line[5][:-2]) >= 0, line
-
         # Forgotten, flooded to, and learned again.
         assert "2 learned addresses are forgotten" in told(path, "clear", "mac")
         assert shown(path, "mac") == []
@@ -215,6 +209,36 @@ def test_counters_are_seen_and_cleared_and_the_conserves_frames(cables, path, tm
         assert (of_class["rx_frames"], of_class["shared_max_bytes"]) == (32, persistent)
         assert done.port("b")["pfc_rx"] == 7 and done.switch["frame_conservation"]["received"] == 33
     assert not path.exists()
+
+
+@pytest.mark.root
+def test_portstat_has_the_rates_of_bytes_and_of_frames(cables, path, tmp_path):
+    file = tmp_path / "lab.toml"
+    file.write_text(CABLED)
+    here, wires = cables("rates", ["a", "b"])
+    stream, sent = Stream(A, B, DSCP, length=LENGTH), 0
+
+    def rx(frames):
+        nonlocal sent
+        for _ in range(frames):
+            wires["a"].send(stream.next())
+        sent += frames
+        return row(shown(path, "interfaces"), "a")["rx"]
+
+    with started(file, path, namespace=here) as switch:
+        # All frames have one length, and both rates are rounded down.
+        found = until(lambda: rx(10), lambda rx: rx["frames_per_second"])
+        assert -0.01 < found["bits_per_second"] / 8 / LENGTH - found["frames_per_second"] < 1.01, found
+        rows = [line.split() for line in told(path, "portstat", "-R", "-i", "a").splitlines()]
+        assert rows[0] == "IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL TX_OK TX_BPS TX_PPS TX_UTIL".split()
+        assert rows[-1][:2] == ["a", "U"] and rows[-1][5].endswith("/s") and float(rows[-1][5][:-2]) >= 0, rows
+        # Counts of the period alone, of which there are none.
+        until(lambda: rx(0), lambda rx: rx["frames"] == sent)
+        rows = [line.split() for line in told(path, "show", "interfaces", "counters", "-i", "a", "-p", "1").splitlines()]
+        assert rows[0] == "The rates are calculated within 1 seconds period".split() and rows[-1][2] == "0", rows
+        assert told(path, "portstat", "-c")
+        assert row(shown(path, "interfaces"), "a")["rx"]["frames"] == 0
+        switch.stop().check_sound()
 
 
 @pytest.mark.root

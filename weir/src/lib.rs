@@ -237,7 +237,7 @@ const SONICS_TOOLS: [(&[&str], &[&str]); 8] = [
 ];
 
 /// Options of portstat, in words of `show interfaces counters`.
-const PORTSTATS_OPTIONS: [([&str; 2], &str); 6] = [
+const PORT_COUNTER_OPTIONS: [([&str; 2], &str); 6] = [
     (["-a", "--all"], "--printall"),
     (["-e", "--errors"], "errors"),
     (["-f", "--fec-stats"], "fec-stats"),
@@ -247,7 +247,7 @@ const PORTSTATS_OPTIONS: [([&str; 2], &str); 6] = [
 ];
 
 /// Replaces the options of portstat, and the port of its option `-l`. Without a port, that option has no effect, as in SONiC.
-fn replace_portstats_options(options: &mut Vec<OsString>) {
+fn replace_counter_options(options: &mut Vec<OsString>) {
     let position =
         |options: &[OsString], names: [&str; 2]| options.iter().position(|own| names.iter().any(|name| own == name));
     if let Some(clear) = position(options, ["-c", "--clear"]) {
@@ -255,20 +255,20 @@ fn replace_portstats_options(options: &mut Vec<OsString>) {
         options.splice(0..0, ["clear", "counters"].map(OsString::from));
         return;
     }
-    let mut words = ["show", "interfaces", "counters"].map(OsString::from).to_vec();
-    for (names, word) in PORTSTATS_OPTIONS {
+    let mut command = ["show", "interfaces", "counters"].map(OsString::from).to_vec();
+    for (names, word) in PORT_COUNTER_OPTIONS {
         let Some(at) = position(options, names) else { continue };
         options.remove(at);
         let port = position(options, ["-i", "--interface"]).filter(|at| at + 1 < options.len());
         match (word, port) {
             ("detailed", None) => {}
             ("detailed", Some(at)) => {
-                words.extend([word.into(), options.drain(at..at + 2).next_back().unwrap_or_default()])
+                command.extend([word.into(), options.drain(at..at + 2).next_back().unwrap_or_default()])
             }
-            _ => words.push(word.into()),
+            _ => command.push(word.into()),
         }
     }
-    options.splice(0..0, words);
+    options.splice(0..0, command);
 }
 
 /// Arguments with the name of SONiC's tool at their beginning replaced.
@@ -276,7 +276,7 @@ fn without_sonics_tools(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if arguments.get(1).is_some_and(|command| command == "portstat") {
         let mut options = arguments.split_off(1);
         options.remove(0);
-        replace_portstats_options(&mut options);
+        replace_counter_options(&mut options);
         arguments.extend(options);
     }
     let after = arguments.get(1..).unwrap_or_default();

@@ -293,6 +293,8 @@ fn classes_have_priority_groups_and_queues_of_their_own() {
     assert_eq!(map(1), ([0, 1, 2, 2, 4, 5, 6, 7], [0, 1, 2, 2, 4, 5, 6, 7]));
     assert_eq!([0, 1].map(|port| config.class_map(port).group_of_dscp()[3]), [3, 2]);
     assert_eq!(config.class_map(0).queue_of_dscp()[3], 2);
+    // A guest's frames leave by the ring of the group that the switch pauses.
+    assert_eq!(config.class_map(0).transmit_queue_of_dscp(8).map(|rings| rings[3]), Some(3));
     // Classes 1 to 6 by the preset, and 0 without an IP header.
     assert_eq!(config.groups_from(1), ClassSet::from_bits(0b111_0111));
 }

@@ -41,6 +41,18 @@ fn check(buffer: &str, lines: &[&str], warned: &[&str]) {
 }
 
 #[test]
+fn a_lossless_class_that_leaves_by_a_queue_of_another_number_is_warned_of() {
+    let classes = |queue: u8| {
+        format!(
+            "policy = \"dt\"\n[buffer.dt]\nalpha = \"1\"\n[classes]\nlossless = [2, 3]\ntc_to_queue = {{ 3 = {queue} }}"
+        )
+    };
+    check(&classes(3), &[], &[]);
+    let warned = "p0, p1, p2, p3, p4: class 3 arrives in priority group 3 and leaves by queue 2: a peer that receives it in another";
+    check(&classes(2), &[], &[warned]);
+}
+
+#[test]
 fn thresholds_are_those_of_a_slice() {
     check(
         "policy = \"dt\"\nslices = 3\n[buffer.dt]\nalpha = \"1\"",

@@ -252,14 +252,14 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         let switch = |name: &str, keys: &str| {
             format!(
-                "[switch]\nname = \"{name}\"\n[[ports]]\nname = \"up\"\nnull = {{}}\n\
-                 [[ports]]\nname = \"h\"\nnull = {{}}\n{keys}"
+                "[switch]\nname = \"{name}\"\n[[ports]]\nname = \"up\"\nnull = {{}}\nrate = \"10Gbps\"\n\
+                 [[ports]]\nname = \"h\"\nnull = {{}}\nrate = \"10Gbps\"\n{keys}"
             )
         };
-        let keys = "dscp = { 10 = 5, 3 = 4 }\ntc_to_pg = { 5 = 3 }\ntc_to_queue = { 5 = 3 }\n";
+        let keys = "dscp = { 10 = 5, 3 = 1 }\ntc_to_pg = { 5 = 3 }\ntc_to_queue = { 5 = 3 }\n";
         write("config-S1.toml", &switch("S1", ""));
         write("config-S2.toml", &switch("S2", keys));
-        let scenario = "[scenario]\nend = \"1ms\"\n[switch.buffer]\nsize = \"4MB\"\n[switch.port]\nrate = \"10Gbps\"\n\
+        let scenario = "[scenario]\nend = \"1ms\"\n\
                         [[switches]]\nname = \"S1\"\nconfig = \"config-S1.toml\"\n\
                         [[switches]]\nname = \"S2\"\nconfig = \"config-S2.toml\"\n\
                         [[links]]\nends = [\"S1.up\", \"S2.up\"]\n\
@@ -293,8 +293,14 @@ mod tests {
             .collect();
         assert_eq!(
             lists,
-            [("made-rdma-3.csv", "A,B,600"), ("made-rdma-3-dscp10.csv", "B,A,600"), ("made-rdma-4.csv", "B,A,600")]
+            [("made-rdma-1.csv", "B,A,600"), ("made-rdma-3.csv", "A,B,600"), ("made-rdma-3-dscp10.csv", "B,A,600")]
         );
+        made.data_files.iter().for_each(|(name, text)| write(name, text));
+        write("made.toml", &made.scenario);
+        let runs = weir_scenario::file::load(&folder.path().join("made.toml"));
+        let runs = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let points = runs[0].scenario.traffic.iter().map(|plan| plan.points[0].1.get());
+        assert_eq!(points.collect::<Vec<u8>>(), [0, 3, 10]);
     }
 
     #[test]

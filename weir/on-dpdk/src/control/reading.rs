@@ -526,7 +526,10 @@ pub(crate) fn rates(before: &Report, now: &Report) -> Vec<[TrafficRate; 2]> {
     let span = now.at.since(before.at);
     let rate = |now: &PortReport, before: &PortReport, count: fn(&ClassReport) -> [u64; 2]| {
         let sums = |port: &PortReport| {
-            port.classes.iter().map(count).fold([0; 2], |[frames, bytes], [more, of]| [frames + more, bytes + of])
+            port.classes
+                .iter()
+                .map(|class| count(class))
+                .fold([0; 2], |[frames, bytes], [more, of]| [frames + more, bytes + of])
         };
         let ([frames, bytes], [frames_before, bytes_before]) = (sums(now), sums(before));
         let frames = u128::from(frames - frames_before) * u128::from(Span::from_secs(1).as_picos());

@@ -32,7 +32,7 @@ pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
     let sentence = |([class, group, queue], ports): ([u8; 3], Vec<&str>)| {
         format!(
             "{}: class {class} arrives in priority group {group} and leaves by queue {queue}: a peer that receives it in another priority \
-             group than {queue} can't pause it, and loses its frames",
+             group than {queue} can't pause it, and loses its frames; write tc_to_queue = {{ {class} = {group} }} for a peer with this map",
             ports.join(", ")
         )
     };
