@@ -39,7 +39,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build pgo deb deb-test wheel wheel-test python-tools python-test python-test-of-that demo sim check test lint deny docs site unit papers papers-verdicts beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-check sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers bench-scaling clean
+.PHONY: help setup venv build pgo deb deb-test wheel wheel-test dist dist-test python-tools python-test python-test-of-that demo sim check test lint deny docs site unit papers papers-verdicts beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-check sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers bench-scaling clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,12 @@ wheel-test: wheel build ## The wheel installed in an empty environment, and its 
 	@WEIR_BIN=$(WEIR) $(STEP) "tests of the wheel" $(WHEELS)/environment/bin/python -m unittest discover --start-directory python/tests
 	@$(STEP) "types of the wheel" $(PYTHON_TOOLS)/bin/mypy --config-file python/pyproject.toml \
 		--python-executable $(WHEELS)/environment/bin/python python/tests python/examples
+
+dist: build wheel site ## The files of a release in target/dist: a static program for virtual time, package, wheel, site, licences, checksums
+	@$(STEP) "files of a release" scripts/dist
+
+dist-test: dist ## Each file of a release tried on a bare machine (root; apt-get install mmdebstrap; no part of test)
+	@$(STEP) "the release on a bare machine" scripts/dist-test
 
 python-tools:
 	@$(STEP) "tools of the Python package" scripts/make-venv $(PYTHON_TOOLS) python/requirements.txt

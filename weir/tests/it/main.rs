@@ -3,6 +3,7 @@
 mod bench;
 mod house;
 mod huge_pages;
+mod kept_names;
 mod papers;
 mod report;
 mod reproduce;
