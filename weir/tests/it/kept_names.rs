@@ -133,7 +133,8 @@ fn add_results(names: &mut BTreeSet<String>) {
     let runs = folder.path().join("runs");
     let to = runs.to_str().unwrap();
     weir(&["testbed", "run", scenario.to_str().unwrap(), "--backend", "sim", "-o", to, "--seeds", "2"]);
-    let files = |folder: &Path| -> Vec<PathBuf> { fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect() };
+    let files =
+        |folder: &Path| -> Vec<PathBuf> { fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect() };
     for path in files(&runs.join("names-seed-1")).into_iter().chain([runs.join("seeds.json")]) {
         let name = path.file_name().unwrap().to_str().unwrap();
         let text = fs::read_to_string(&path).unwrap();
