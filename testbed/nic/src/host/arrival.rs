@@ -160,7 +160,7 @@ impl Host {
             (Some(Endpoint::Receiver(receiver)), PacketKind::Segment(segment)) => {
                 let generation = self.receivers.generation(receiver);
                 let state = &mut self.receivers[receiver];
-                let (class, _) = state.ack_point();
+                let (class, _) = state.ack_point(&self.config);
                 let answer = |ack| self.tcp_acks.push(class, receiver, ack);
                 state.handle_segment(now, segment, packet.ecn == Ecn::Ce, answer);
                 if let Some(at) = state.watch() {

@@ -116,7 +116,7 @@ impl Host {
     pub(super) fn answer_class(&self) -> Class {
         match self.acks_due.front() {
             Some((place, _)) if self.config.acks != AckClass::Own && self.cnps_due.is_empty() => {
-                self.receivers[*place].class()
+                self.receivers[*place].class(&self.config)
             }
             _ => self.config.ack_class,
         }

@@ -85,8 +85,6 @@ struct OutOfOrder {
 #[derive(Debug)]
 pub(super) struct Receiver {
     config: ReceiverConfig,
-    /// Class of the flow's code point at the host's port.
-    class: Class,
     expected: Psn,
     /// Bitmap of received sequence numbers before `expected`; the lowest bit is the latest.
     seen: u128,
@@ -114,7 +112,6 @@ impl Receiver {
         let stats = ReceiverStats::default();
         // All ones: no packet before the first can be missing.
         Receiver {
-            class: Class::new(host.group_of_dscp[usize::from(config.dscp.get())]),
             config: config.clone(),
             expected: Psn::default(),
             seen: u128::MAX,
@@ -135,12 +132,12 @@ impl Receiver {
     }
 
     /// Returns the class and code point of TCP acknowledgements.
-    pub(super) fn ack_point(&self) -> (Class, Dscp) {
+    pub(super) fn ack_point(&self, host: &HostConfig) -> (Class, Dscp) {
         let own = match &self.config.transport {
             Transport::Rdma => None,
             Transport::Tcp(tcp) => tcp.acks,
         };
-        own.map_or((self.class, self.config.dscp), |AckPoint { class, dscp }| (class, dscp))
+        own.map_or((self.class(host), self.config.dscp), |AckPoint { class, dscp }| (class, dscp))
     }
 
     /// Whether an acknowledgement or a notification is pending.
@@ -381,8 +378,8 @@ impl Receiver {
 
     /// Returns the class of frames to the sender that have the flow's code point.
     #[inline]
-    pub(super) fn class(&self) -> Class {
-        self.class
+    pub(super) fn class(&self, host: &HostConfig) -> Class {
+        Class::new(host.group_of_dscp[usize::from(self.config.dscp.get())])
     }
 
     pub(super) fn config(&self) -> &ReceiverConfig {

@@ -80,7 +80,7 @@ impl Host {
                 continue;
             }
             let state = &mut self.receivers[receiver];
-            let (class, _) = state.ack_point();
+            let (class, _) = state.ack_point(&self.config);
             state.handle_delay_over(now, |ack| self.tcp_acks.push(class, receiver, ack));
             if let Some(at) = state.watch() {
                 self.tcp_acks.wake(at, receiver, generation);
@@ -102,13 +102,13 @@ impl Host {
         let (class, place, ack) = self.tcp_acks.next(held_back)?;
         let receiver = &mut self.receivers[place];
         receiver.queued -= 1;
-        let ((_, dscp), frame_bytes) = (receiver.ack_point(), self.config.sizes.of_tcp_ack(&ack));
+        let ((_, dscp), frame_bytes) = (receiver.ack_point(&self.config), self.config.sizes.of_tcp_ack(&ack));
         // Acknowledgements are not ECN-capable (RFC 3168, 6.1.4).
         let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::NotCapable, PacketKind::TcpAck(ack));
         if let NicFrame::Packet(packet) = &mut outgoing.frame {
             packet.dscp = dscp;
         }
-        let of_data = receiver.class();
+        let of_data = receiver.class(&self.config);
         self.finish_close(place);
         Some((outgoing, class, of_data))
     }
