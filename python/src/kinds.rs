@@ -259,10 +259,16 @@ impl TypedKey {
         macro_rules! leak {
             ($key:expr) => {{
                 let key = $key;
-                &*Box::leak(Box::new(match default {
+                let key = match default {
                     Some(default) => key.or(default),
                     None => key,
-                }))
+                };
+                if !key.has_valid_default() {
+                    let default = default.unwrap_or_default();
+                    let message = format!("`{name}` has the default {default}; give it one of {}", key.values());
+                    return Err(Error::new_err(message));
+                }
+                &*Box::leak(Box::new(key))
             }};
         }
         let sizes = Bytes::ZERO..=Bytes::new(1 << 34);

@@ -213,6 +213,16 @@ impl<T> Key<T> {
             .unwrap_or_else(|| panic!("`{}`: the default \"{default}\" is no such value", self.name))
     }
 
+    /// Whether the default, if there is one, is a value of the key and in its range.
+    pub fn has_valid_default(&self) -> bool
+    where
+        T: PartialOrd,
+    {
+        let Some(default) = self.default else { return true };
+        let in_range = |value: T| self.range.as_ref().is_none_or(|(least, most)| (least..=most).contains(&&value));
+        (self.value_type.parse)(default, self).is_some_and(in_range)
+    }
+
     const fn new(
         name: &'static str,
         range: Option<(T, T)>,

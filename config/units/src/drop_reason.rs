@@ -55,7 +55,7 @@ drop_reasons! {
         SamePort = "same_port",
         /// The egress port has no link or is closed.
         PortDown = "port_down",
-        /// The egress queue or the ingress queue is in a PFC storm.
+        /// The egress queue is in a PFC storm, or the queue of its number at the ingress port.
         PfcWatchdog = "pfc_watchdog",
         /// The ingress port floods more than `storm_control` allows.
         StormControl = "storm_control",

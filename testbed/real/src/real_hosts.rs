@@ -11,9 +11,10 @@ use weir_nic::model::{ModelDrop, ModelReport};
 use weir_results::record::NicStats;
 use weir_results::run_dir::{FlowSample, Summary, throughput};
 use weir_scenario::workload::MessageGraph;
-use weir_scenario::{FlowPlan, PortRef, Scenario, TrafficPlan};
+use weir_scenario::{PortRef, Scenario, TrafficPlan};
 use weir_switch_core::Report;
 use weir_units::{Bytes, CLASSES, Class, Span};
+use weir_wire::rocev2::Dscp;
 
 use crate::real_ranks::RealRanks;
 use crate::software::Software;
@@ -152,25 +153,29 @@ impl RealHosts {
     }
 }
 
-/// Returns the flows that switch counters can identify: those with a class to themselves at one end at least.
+/// Returns the flows that switch counters can identify: those with a priority group to themselves at the sender, or a queue at the receiver.
 fn measurable_flows(scenario: &Scenario) -> Vec<Option<MeasurableFlow>> {
     let place = |host: usize| scenario.hosts[host].place();
-    let has_rank = |host: usize, class: Class| {
-        let of_class = scenario.traffic.iter().filter(|plan| plan.points.iter().any(|(of, _)| *of == class));
+    let queue_at =
+        |host: usize, dscp: Dscp| Class::new(scenario.hosts[host].nic.queue_of_dscp[usize::from(dscp.get())]);
+    let has_rank = |host: usize, is_meant: &dyn Fn(Class, Dscp) -> bool| {
+        let of_class =
+            scenario.traffic.iter().filter(|plan| plan.points.iter().any(|(class, dscp)| is_meant(*class, *dscp)));
         let mut ranks = of_class.filter_map(TrafficPlan::graph).flat_map(MessageGraph::ranks);
         ranks.any(|rank| rank.host as usize == host)
     };
-    let from = |flow: &FlowPlan| (flow.from, flow.config.class);
-    let to = |flow: &FlowPlan| {
-        let queues = &scenario.hosts[flow.to].nic.queue_of_dscp;
-        (flow.to, Class::new(queues[usize::from(flow.config.dscp.get())]))
+    let others =
+        |n: usize| scenario.flows.iter().enumerate().filter(move |(other, _)| *other != n).map(|(_, flow)| flow);
+    let from = |n: usize| {
+        let (host, class) = (scenario.flows[n].from, scenario.flows[n].config.class);
+        let has_others = others(n).any(|flow| (flow.from, flow.config.class) == (host, class));
+        (!has_others && !has_rank(host, &|of, _| of == class)).then(|| (place(host), class))
     };
-    let alone = |n: usize, end: &dyn Fn(&FlowPlan) -> (usize, Class)| {
-        let (host, class) = end(&scenario.flows[n]);
-        let mut others = scenario.flows.iter().enumerate().filter(|(other, _)| *other != n);
-        let is_alone =
-            !others.any(|(_, of)| end(of) == (host, class)) && !has_rank(host, scenario.flows[n].config.class);
-        is_alone.then(|| (place(host), class))
+    let to = |n: usize| {
+        let host = scenario.flows[n].to;
+        let queue = queue_at(host, scenario.flows[n].config.dscp);
+        let has_others = others(n).any(|flow| flow.to == host && queue_at(host, flow.config.dscp) == queue);
+        (!has_others && !has_rank(host, &|_, dscp| queue_at(host, dscp) == queue)).then(|| (place(host), queue))
     };
     let of_flow = |n: usize| {
         let flow = &scenario.flows[n];
@@ -178,7 +183,7 @@ fn measurable_flows(scenario: &Scenario) -> Vec<Option<MeasurableFlow>> {
         if !is_real {
             return None;
         }
-        let (from, to) = (alone(n, &from), alone(n, &to));
+        let (from, to) = (from(n), to(n));
         let headers = if matches!(flow.config.transport, Transport::Tcp(_)) { TCP_HEADERS } else { ROCE_HEADERS };
         (from.is_some() || to.is_some()).then_some(MeasurableFlow { from, to, headers })
     };

@@ -198,9 +198,9 @@ pub struct StormPackets {
     pub tx: u64,
     /// Dropped instead of being sent.
     pub tx_dropped: u64,
-    /// Received in the class and accepted.
+    /// Received by the port for queues of its number, and accepted.
     pub rx: u64,
-    /// Received in the class and dropped.
+    /// Received by the port for queues of its number, and dropped.
     pub rx_dropped: u64,
 }
 

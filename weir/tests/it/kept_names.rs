@@ -55,6 +55,7 @@ class = 3
 collective = "ring-all-reduce"
 bytes = "40KB"
 "#;
+
 #[test]
 fn names_of_the_release_are_kept() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/KEPT_NAMES.txt");

@@ -49,7 +49,7 @@ struct GuestRecord {
     accelerator: Accelerator,
 }
 
-/// ShellProgram that runs in a guest, and exchanges lines with this process. Dropping it ends the program.
+/// Program that runs in a guest, and exchanges lines with this process. Dropping it ends the program.
 #[derive(Debug)]
 pub struct GuestProgram {
     guest: RunningGuest,
