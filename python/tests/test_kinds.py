@@ -227,6 +227,63 @@ class Runs(InFolder):
         script.write_text(script.read_text().replace("// TENTH", "// TENTH + 1"))
         changed = run()
         self.assertIn("holds results that do not belong to this sweep", changed.stderr)
+        script.write_text(script.read_text().replace("// TENTH + 1", "// TENTH").replace("TENTH = 10", "TENTH = 20"))
+        self.assertIn("holds results that do not belong to this sweep", run().stderr)
+
+    def test_results_are_of_all_that_a_class_names(self) -> None:
+        (self.folder / "helper.py").write_text("import deeper\n\nFACTOR = 1\n\ndef half(free):\n    return deeper.halved(free) * FACTOR\n")
+        (self.folder / "deeper.py").write_text("def halved(free):\n    return free // 2\n")
+        script = self.folder / "mine.py"
+        text = """
+            import sys, json, helper, weir
+            from weir._identity import identity
+
+            DIVISOR = 4
+            SETTINGS = {"names": {"a", "b", "c"}, "size": weir.Bytes("1KB")}
+
+            def own(free):
+                return free // DIVISOR if "x" not in {"p", "q", "r"} else SETTINGS["size"]
+
+            def closed(base):
+                class Mine(weir.BufferPolicy):
+                    share = 3
+
+                    def threshold(self, queue):
+                        return own(helper.half(queue.shared_pool.free)) + base + self.share
+                return Mine
+
+            Mine = closed(7)
+            # further
+            print(identity(Mine))
+            """
+        script.write_text(textwrap.dedent(text))
+
+        def of(path: pathlib.Path, old: str, new: str) -> str:
+            before = path.read_text()
+            path.write_text(before.replace(old, new))
+            done = subprocess.run([sys.executable, "-B", str(script)], capture_output=True, text=True, cwd=self.folder)
+            path.write_text(before)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        first = of(script, "", "")
+        same = [of(script, "", ""), of(script, "# further", "print(end='')"), of(script, "import sys", "# Lines move.\nimport sys")]
+        self.assertEqual(same, [first] * 3)
+        others = [
+            of(script, "DIVISOR = 4", "DIVISOR = 5"),
+            of(script, "free // DIVISOR", "free // DIVISOR + 1"),
+            of(script, '"c"}', '"d"}'),
+            of(script, "1KB", "2KB"),
+            of(script, "closed(7)", "closed(8)"),
+            of(script, "share = 3", "share = 4"),
+            of(script, "# further", "Mine.share = 4"),
+            of(script, "# further", "helper.FACTOR = 3"),
+            of(self.folder / "helper.py", "FACTOR = 1", "FACTOR = 2"),
+            of(self.folder / "deeper.py", "// 2", "// 3"),
+        ]
+        # An attribute is the same wherever it is set.
+        self.assertEqual(others[5], others[6])
+        self.assertEqual(len({first, *others}), len(others), others)
 
     def test_ctrl_c_ends_a_run_and_leaves_nothing_unfinished(self) -> None:
         output = self.folder / "out"

@@ -77,6 +77,9 @@ def run(
     ``policies`` and ``congestion_controls`` are classes by the names that the scenario selects them by: see ``BufferPolicy`` and
     ``CongestionController``. Each run has a process, where a class comes by name from its module, and by value from a script or notebook.
 
+    Results in ``output`` are refused if such a class differs, or a function, value or module that its methods name. Not noticed are other versions of
+    installed packages, files and variables of the environment that a class reads, and names that it looks up as texts.
+
     Raises Error if the input is wrong or a run crashes, with the traceback of a class. A run with a loss or an unexpected deadlock has results, and a warning.
     """
     tables: dict[str, Any] = {"scenario": scenario, "parameters": {path: [value] for path, value in (set or {}).items()}}

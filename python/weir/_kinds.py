@@ -1,6 +1,5 @@
 """Buffer policies and congestion controls that are Python classes."""
 
-import hashlib
 import inspect
 import json
 import traceback
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from . import _weir
+from ._identity import identity
 from ._units import Alpha, BitRate, Bytes, Span
 from ._weir import AckSignal, Error, PoolLevel, QueueId, QueueView, Threshold
 
@@ -198,25 +198,8 @@ class Kinds:
             _weir.add_congestion_control(_declare(name, cls, CongestionController, "rate"), feedback, on_error)
 
     def identity(self) -> str:
-        """Text that differs if the classes do: the sources of their modules, or those of a script's classes alone."""
-        return "\n".join(f"{name}\n{_source(cls)}" for of in (self.policies, self.congestion_controls) for name, cls in sorted(of.items()))
-
-
-def _source(cls: type) -> str:
-    sources = []
-    for part in cls.__mro__[:-1]:
-        if part.__module__.partition(".")[0] == "weir":
-            continue
-        module = inspect.getmodule(part)
-        try:
-            whole = module is not None and module.__name__ != "__main__"
-            sources.append(inspect.getsource(module if whole and module is not None else part))
-        except (OSError, TypeError):
-            # Without a file, as of an interactive interpreter.
-            import cloudpickle
-
-            sources.append(hashlib.sha256(cloudpickle.dumps(part)).hexdigest())
-    return "\n".join(sources)
+        """Text that differs if the classes do, or anything of the caller's that they name."""
+        return "\n".join(f"{name}\n{identity(cls)}" for of in (self.policies, self.congestion_controls) for name, cls in sorted(of.items()))
 
 
 def report(name: str, error: BaseException) -> str:
