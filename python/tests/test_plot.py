@@ -123,6 +123,28 @@ class Drawn(unittest.TestCase):
             self.assertEqual((line.get_ydata()[0], line.get_ydata()[-1]), (0, 1))  # type: ignore[index]
             self.assertEqual(line.get_label(), f"{run} ({len(values)} messages)")
 
+    def test_each_figure_is_a_new_one_unless_axes_are_given(self) -> None:
+        where = {"load": 0.4, "flow": "web"}
+        first = weir.plot.cdf(self.results, where=where)
+        others = [
+            weir.plot.cdf(self.results, "fct", where=where),
+            weir.plot.slowdown_by_size(self.results, where=where),
+            weir.plot.queue(self.results, "H0", where={"point": 1}),
+        ]
+        self.assertEqual(len({first, *others}), 4)
+        self.assertEqual((len(first.lines), first.get_xlabel()), (2, "slowdown"))
+        self.assertIs(weir.plot.cdf(self.results, where=where, ax=first), first)
+        # An error leaves no empty one.
+        with self.assertRaises(weir.Error):
+            weir.plot.cdf(self.results, "slow")
+        self.assertEqual(len(pyplot.get_fignums()), 4)
+
+    def test_axes_name_the_percentile(self) -> None:
+        names = {99: "99th", 99.9: "99.9th", 1: "1st", 12: "12th", 52: "52nd", 93: "93rd", 100: "100th"}
+        for percentile, name in names.items():
+            ax = weir.plot.slowdown_by_size(self.results, percentile, where={"load": 0.4, "flow": "web"}, ax=Figure().subplots())
+            self.assertEqual(ax.get_ylabel(), f"{name} percentile of slowdown")
+
     def test_what_did_not_finish_is_counted(self) -> None:
         ax = weir.plot.cdf(self.deadlock, "fct")
         messages = self.deadlock.messages.query("flow == 'rpc'")
@@ -172,7 +194,9 @@ class Drawn(unittest.TestCase):
     def test_wrong_arguments_have_a_fix(self) -> None:
         wrong: list[tuple[str, Callable[[], object]]] = [
             ("there is no column 'slow'", lambda: weir.plot.cdf(self.results, "slow")),
-            ("write a number above 0", lambda: weir.plot.percentiles(self.results, 0)),
+            ("percentile=0: write a number from 1 to 100", lambda: weir.plot.percentiles(self.results, 0)),
+            ("percentile=0.99: write 99", lambda: weir.plot.slowdown_by_size(self.results, 0.99)),
+            ("percentile=0.999: write 99.9", lambda: weir.plot.percentiles(self.results, 0.999)),
             ("names 0 of", lambda: weir.plot.cdf(self.results, where={"alpha": 1})),
             ("its values are 0.4, 0.7", lambda: weir.plot.cdf(self.results, where={"load": 0.5})),
             ("there are those of incast, web", lambda: weir.plot.cdf(self.results, where={"flow": "nine"})),

@@ -41,10 +41,12 @@ def cdf(
     """Draws the distribution of messages' ``"slowdown"`` or ``"fct"``, a line for each run, parameter's value and workload.
 
     ``by`` names what the lines differ in, by default all that varies but the seed. ``where`` keeps values: ``{"load": 0.5, "flow": "incast"}``. A
-    unique part of a name suffices. A line ends at the share of messages that finished, which is dotted; its label says how many did not.
+    unique part of a name suffices. A line ends at the share of messages that finished, which is dotted; its label says how many did not. ``ax`` is by
+    default that of a new figure.
     """
+    groups = _groups(results, column, by, where)
     ax = _axes(ax)
-    for group in _groups(results, column, by, where):
+    for group in groups:
         values = np.sort(np.concatenate(group.values))
         finished = values[np.isfinite(values)]
         unfinished = len(values) - len(finished)
@@ -109,7 +111,7 @@ def slowdown_by_size(
     if has_beyond:
         ax.plot([], [], "^", color="grey", label="falls on an unfinished message")
     ax.set_xticks(range(len(sizes)), sizes)
-    ax.set(xlabel="message size", ylabel=f"{_LABELS[column]}, {percentile:g} %", xlim=(-0.5, len(sizes) - 0.5))
+    ax.set(xlabel="message size", ylabel=f"{_ordinal(percentile)} percentile of {_LABELS[column]}", xlim=(-0.5, len(sizes) - 0.5))
     _from_zero(ax, table[["value", "high"]].max().max())
     ax.legend()
     return ax
@@ -128,8 +130,10 @@ def percentiles(
     ``value`` is missing where its rank is that of an unfinished message, also without one of the seeds, where one seed has all messages, or where a
     run failed; ``low`` and ``high`` bound the 95 % interval, over two seeds and more. ``messages`` includes ``unfinished`` ones. ``is_maximum`` says that there are too few messages for the percentile.
     """
-    if not 0 < percentile <= 100:
-        raise Error(f"percentile={percentile!r}: write a number above 0, and at most 100")
+    if 0 < percentile < 1:
+        raise Error(f"percentile={percentile!r}: write {percentile * 100:g}")
+    if not 1 <= percentile <= 100:
+        raise Error(f"percentile={percentile!r}: write a number from 1 to 100")
     groups = _groups(results, column, by, where)
     bins = _bins(results)
     rows: list[dict[str, Any]] = []
@@ -174,7 +178,7 @@ def queue(
     """Draws an ingress queue over time, with its threshold T(t), and shades the time in which the switch has the peer paused.
 
     ``port`` is named as in series.csv: ``"H0"``, of several switches ``"S1.H0"``; ``traffic_class`` may be left out if the port has one. ``where``
-    chooses one run: ``{"run": "DT", "seed": 1}``.
+    chooses one run: ``{"run": "DT", "seed": 1}``. ``ax`` is by default that of a new figure.
     """
     runs = _kept(results.runs, where)
     if len(runs) != 1:
@@ -345,6 +349,13 @@ def _label(chosen: list[str], of: Mapping[str, Any], runs: pd.DataFrame) -> str:
     return ", ".join(str(of[key]) if key in ("run", "flow") else f"{name(key)} {of[key]}" for key in chosen) or str(of["flow"])
 
 
+def _ordinal(number: float) -> str:
+    """``99th``, ``99.9th``, ``1st``."""
+    text = f"{number:g}"
+    ending = {"1": "st", "2": "nd", "3": "rd"}.get(text[-1], "th")
+    return text + ("th" if "." in text or text in ("11", "12", "13") else ending)
+
+
 def _from_zero(ax: "Axes", top: float) -> None:
     """Sets the vertical limits; axes that share them keep the highest."""
     top = max(1.05 * top, 0.0 if ax.get_autoscaley_on() else ax.get_ylim()[1])
@@ -368,4 +379,4 @@ def _axes(ax: "Axes | None") -> "Axes":
         from matplotlib import pyplot
     except ImportError:
         raise ImportError("weir.plot draws with matplotlib: pip install 'weir[plot]'") from None
-    return pyplot.gca()
+    return pyplot.subplots()[1]
