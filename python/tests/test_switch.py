@@ -205,7 +205,8 @@ class Running(unittest.TestCase):
             ("is no value of a key", lambda: self.switch.set("buffer.dt.alpha", object())),
             ("metrics have no rows", lambda: next(self.switch.watch("metrics"))),
             ("no switch is named 'left'; there is lab", lambda: weir.Switch(self.socket, switch="left")),
-            ("there is no such socket", lambda: weir.Switch(self.folder / "none.sock")),
+            ("there is no file or socket none.toml", lambda: weir.Switch("none.toml")),
+            (f"{self.folder} is a folder", lambda: weir.Switch(self.folder)),
             ("no switch runs by", lambda: weir.Switch(self.folder / "frames.pcap")),
         ]
         for message, ask in wrong:

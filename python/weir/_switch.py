@@ -58,6 +58,10 @@ class Switch:
 
     def __init__(self, of: str | os.PathLike[str] | None = None, *, switch: str | None = None) -> None:
         path = None if of is None else pathlib.Path(of)
+        if path is not None and path.is_dir():
+            raise Error(f"{path} is a folder; name a switch's control socket, or the file that it was started with")
+        if path is not None and not path.exists():
+            raise Error(f"there is no file or socket {path}: no switch runs with it")
         if path is not None and (_is_socket(path) or not path.is_file()):
             self.socket, name = path, switch
         else:
