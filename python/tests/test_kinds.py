@@ -166,7 +166,17 @@ class Runs(InFolder):
         class WrongGauge(dt.Dt):
             gauges = (weir.Gauge("Share"),)
 
+        class Misspelt(dt.Dt):
+            def on_relase(self, ingress: weir.QueueId, bytes: int, queue: weir.QueueView) -> None:
+                pass
+
+        class NoSize(dt.Dt):
+            def __init__(self, *, alpha: weir.Alpha = weir.Alpha("1"), floor: weir.Bytes = "20") -> None:  # type: ignore[assignment]
+                pass
+
         for name, cls, part in [
+            ("mine", Misspelt, "Misspelt has on_relase, which Weir does not call; write on_release"),
+            ("mine", NoSize, "NoSize.__init__: `floor` has the default '20': "),
             ("mine", NoThreshold, "lacks the method threshold"),
             ("mine", NoType, "`name` has the type <class 'str'>; annotate it as Alpha"),
             ("mine", AnyKey, "`keys` is no keyword argument"),
@@ -180,11 +190,47 @@ class Runs(InFolder):
                 weir.run(with_policy(INCAST, name), policies={name: cls})  # type: ignore[dict-item]
             self.assertIn(part, str(caught.exception))
 
+    def test_congestion_controls_that_can_be_none_are_refused(self) -> None:
+        class Fraction(timely.Timely):
+            def __init__(self, *, least: weir.BitRate = "line/100") -> None:  # type: ignore[assignment]
+                pass
+
+        with self.assertRaises(weir.Error) as caught:
+            weir.run(INCAST, congestion_controls={"mine": Fraction})
+        for part in ["Fraction.__init__: `least` has the default 'line/100'", "a fraction of the line's rate is for files alone"]:
+            self.assertIn(part, str(caught.exception))
+        with self.assertRaises(weir.Error) as caught:
+            weir.run(INCAST, congestion_controls=[timely.Timely])  # type: ignore[arg-type]
+        self.assertIn('write congestion_controls={"timely": Timely}', str(caught.exception))
+
+    def test_a_class_that_no_run_selects_is_not_silent(self) -> None:
+        policy = 'policies has "mine", which no run selects; write switch.buffer.policy = "mine"'
+        control = 'congestion_controls has "own", which no run selects; write nic.congestion_control = "own"'
+        with self.assertRaises(weir.Error) as caught:
+            weir.run(INCAST, policies={"mine": dt.Dt}, congestion_controls={"own": timely.Timely})
+        self.assertEqual(str(caught.exception), f"{policy}; {control}")
+        # The names are there, and the runs show that nothing selects them.
+        named = {**INCAST, "scenario": {"name": "mine-own", "end": "1ms"}}
+        with warnings.catch_warnings(record=True) as caught_warnings:
+            warnings.simplefilter("always")
+            weir.run(named, policies={"mine": dt.Dt}, congestion_controls={"own": timely.Timely})
+        self.assertEqual([str(of.message) for of in caught_warnings], [policy, control])
+        runs = [{"name": "DT"}, {"name": "mine", "switch": {"buffer": {"policy": "mine"}}}]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            weir.run({**INCAST, "runs": runs}, policies={"mine": dt.Dt}, output=self.folder / "out")
+            # Of finished points nothing is known.
+            weir.run({**INCAST, "runs": runs}, policies={"mine": dt.Dt}, output=self.folder / "out")
+            nic = {"congestion_control": "own", "own": {}}
+            weir.run({**INCAST, "nic": nic}, congestion_controls={"own": timely.Timely})
+
     def test_an_exception_ends_the_run_with_its_traceback(self) -> None:
         with warnings.catch_warnings(), self.assertRaises(weir.Error) as caught:
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("error")
             weir.run(with_policy(INCAST, "mine"), policies={"mine": Crashes}, output=self.folder / "out")
-        for part in ["Traceback", "test_kinds.py", 'raise LookupError("lost my way")', "LookupError: lost my way"]:
+        self.assertEqual(str(caught.exception).count("Traceback"), 1)
+        out = str(self.folder / "out")
+        for part in ["1 of 1 runs crashed, first incast", "test_kinds.py", 'raise LookupError("lost my way")', "LookupError: lost my way\n", out]:
             self.assertIn(part, str(caught.exception))
 
     def test_a_sweep_varies_a_classes_keys_and_reports_exceptions(self) -> None:
@@ -369,6 +415,11 @@ class Raises(Base):
         raise LookupError("lost my way")
 
 
+class RaisesValueError(Base):
+    def on_admit(self, queue: weir.QueueView) -> None:
+        raise ValueError("of its own")
+
+
 class Checks(unittest.TestCase):
     """The oracle of policies."""
 
@@ -381,15 +432,16 @@ class Checks(unittest.TestCase):
     def test_broken_policies_are_found(self) -> None:
         for cls, exception, part in [
             (Grows, weir.Error, "fills the shared segment of 220000 B and is not paused: Xoff is 441000 B"),
-            (Negative, ValueError, "threshold returned -"),
-            (Fraction, TypeError, "threshold returned 110000.0; return a whole number"),
-            (NotANumber, TypeError, "threshold returned nan"),
+            (Negative, weir.Error, "Negative: threshold returned -"),
+            (Fraction, weir.Error, "threshold returned 110000.0; return a whole number"),
+            (NotANumber, weir.Error, "threshold returned nan"),
             (Rises, weir.Error, "although has_non_increasing_thresholds is true"),
             (Draws, weir.Error, "a second run of the same load differs"),
             (CutsHeadroom, weir.Error, "lossless frames were dropped"),
             (LetsLossyGrow, weir.Error, "and may grow on"),
-            (TooManyGauges, ValueError, "gauge_values returned 2 values; return one for each of the 1 gauges"),
+            (TooManyGauges, weir.Error, "gauge_values returned 2 values; return one for each of the 1 gauges"),
             (Raises, LookupError, "lost my way"),
+            (RaisesValueError, ValueError, "of its own"),
             (Crashes, LookupError, "lost my way"),
         ]:
             with self.subTest(cls=cls), self.assertRaises(exception) as caught:
@@ -400,6 +452,12 @@ class Checks(unittest.TestCase):
         with self.assertRaises(weir.Error) as caught:
             weir.check_policy(dt.Dt, alhpa="1")
         self.assertIn("unknown key `alhpa` in [buffer.policy]", str(caught.exception))
+
+    def test_a_check_without_loads_is_refused(self) -> None:
+        for seeds in (0, -1, True):
+            with self.subTest(seeds=seeds), self.assertRaises(weir.Error) as caught:
+                weir.check_policy(dt.Dt, seeds=seeds)
+            self.assertIn(f"seeds={seeds}: write a whole number of 1 or more", str(caught.exception))
 
 
 class Quantities(unittest.TestCase):

@@ -118,6 +118,14 @@ class Frames(InFolder):
         self.assertEqual(len(messages), 4)
         self.assertTrue(messages["fct_us"].isna().all())
 
+    def test_results_and_the_package_say_what_they_are(self) -> None:
+        results = weir.run(INCAST, seeds=2)
+        self.assertEqual(repr(results), f"<weir.Results of 2 points in {results.directory}>")
+        with self.assertRaises(weir.Error) as caught:
+            results.table("message")
+        self.assertIn("there is no table 'message'; write 'messages', 'series', 'events'", str(caught.exception))
+        self.assertEqual((dir(weir), weir.Error.__module__), (sorted(weir.__all__), "weir"))
+
     def test_results_without_an_output_end_with_their_object(self) -> None:
         results = weir.run(INCAST)
         directory = results.directory
@@ -150,10 +158,17 @@ class Errors(InFolder):
 
     def test_a_run_that_crashes_is_an_exception(self) -> None:
         program = ["/bin/sh", "-c", "echo out of luck >&2; kill -9 $$"]
-        with mock.patch("weir._program", return_value=program), self.assertRaises(weir.Error) as caught:
-            with self.assertWarns(RuntimeWarning):
+        with mock.patch("weir._program", return_value=program), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaises(weir.Error) as caught:
                 weir.run(INCAST, seeds=2)
-        self.assertIn("2 of 2 runs crashed: killed (signal 9)", str(caught.exception))
+            self.assertIn("2 of 2 runs crashed, first incast with seed 1: killed (signal 9)", str(caught.exception))
+            self.assertIn("kept with output= alone", str(caught.exception))
+            with self.assertRaises(weir.Error) as caught:
+                weir.run(INCAST, output=self.folder / "out")
+        self.assertIn(f"Finished points are in {self.folder / 'out'}", str(caught.exception))
+        with mock.patch("weir._program", return_value=program), self.assertWarns(RuntimeWarning):
+            self.assertEqual(list(weir.sweep({"scenario": INCAST}).failures["outcome"]), ["crashed"])
 
     def test_a_run_that_ends_unlike_expected_has_results_and_a_warning(self) -> None:
         with self.assertWarns(RuntimeWarning):

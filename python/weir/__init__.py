@@ -23,6 +23,8 @@ from ._switch import Switch
 from ._units import Alpha, BitRate, Bytes, Span
 from ._weir import AckSignal, Error, PoolLevel, QueueId, QueueView, Threshold
 
+Error.__module__ = "weir"
+
 __all__ = [
     "AckSignal",
     "Alpha",
@@ -52,6 +54,12 @@ __all__ = [
 ]
 
 Path = str | os.PathLike[str]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 #: Called with the numbers of finished and of all points; running ones count by the share of their time that has passed.
 Progress = Callable[[float, int], object]
 
@@ -87,12 +95,17 @@ def run(
         tables["seeds"] = seeds if isinstance(seeds, int) else list(seeds)
     if runs is not None:
         tables["runs"] = list(runs)
-    results, traceback = _sweep(tables, Kinds(policies or {}, congestion_controls or {}), output, jobs, progress)
-    if traceback is not None:
-        raise Error(traceback)
-    crashed = results.failures[results.failures["outcome"] == "crashed"]
+    results, tracebacks = _sweep(tables, Kinds(policies or {}, congestion_controls or {}), output, jobs, progress)
+    failures = results.failures
+    crashed = failures[failures["outcome"] == "crashed"]
     if len(crashed) > 0:
-        raise Error(f"{len(crashed)} of {len(results.runs)} runs crashed: {crashed['reason'].iloc[0]}")
+        first = crashed.iloc[0]
+        # Files have a traceback as one line.
+        reason = next((text for text in tracebacks if " ".join(text.split()) in first["reason"]), first["reason"])
+        seed = f" with seed {first['seed']}" if "seed" in crashed.columns else ""
+        kept = f"Finished points are in {results.directory}." if output is not None else "Finished points are kept with output= alone."
+        raise Error(f"{len(crashed)} of {len(results.runs)} runs crashed, first {first['run']}{seed}: {reason.strip()}\n{kept}")
+    _warn_of(results)
     return results
 
 
@@ -110,7 +123,9 @@ def sweep(
     ``results.points`` has a row for each point that ended as expected, and ``results.failures`` one for each other. Other arguments are those of
     ``run``.
     """
-    return _sweep(sweep, Kinds(policies or {}, congestion_controls or {}), output, jobs, progress)[0]
+    results, _ = _sweep(sweep, Kinds(policies or {}, congestion_controls or {}), output, jobs, progress)
+    _warn_of(results)
+    return results
 
 
 def reproduce(
@@ -176,9 +191,10 @@ def _directory(output: Path | None) -> "Iterator[tuple[pathlib.Path, tempfile.Te
 
 def _sweep(
     sweep: Path | Mapping[str, Any], kinds: Kinds, output: Path | None, jobs: int | None, progress: Progress | None
-) -> tuple[Results, str | None]:
-    """Results, and the traceback of a class whose exception ended a point."""
-    path, tables, scenario, traceback = None, {}, None, None
+) -> tuple[Results, list[str]]:
+    """Results, and the tracebacks of a class whose exceptions ended points."""
+    kinds.check()
+    path, tables, scenario, ended = None, {}, None, None
     if isinstance(sweep, Mapping):
         tables = dict(sweep)
         if isinstance(tables.get("scenario"), Mapping):
@@ -192,14 +208,38 @@ def _sweep(
         request.update(output=directory, jobs=jobs, code=_code())
         with _Line(progress) as show:
             if kinds.policies or kinds.congestion_controls:
-                traceback = _process.run_sweep(kinds, progress=show, **request)
+                text = _whole_text(path, tables, scenario)
+                if text is not None and (unselected := kinds.unselected(lambda name: name in text)):
+                    raise Error("; ".join(unselected))
+                ended = _process.run_sweep(kinds, progress=show, **request)
             else:
                 _weir.run_sweep(**request, plugin_identity="", program=_program(), progress=show)
         results = Results(directory, folder)
-    if len(results.failures) > 0:
-        reason = results.failures["reason"].iloc[0]
-        warnings.warn(f"{len(results.failures)} of {len(results.runs)} runs failed: {reason}", RuntimeWarning, stacklevel=3)
-    return results, traceback
+    if ended is None:
+        return results, []
+    # Of points that an earlier call finished, nothing is known.
+    if ended.points == len(results.runs) and not ended.tracebacks:
+        for sentence in kinds.unselected(lambda name: name in ended.created):
+            warnings.warn(sentence, RuntimeWarning, stacklevel=3)
+    return results, ended.tracebacks
+
+
+def _warn_of(results: Results) -> None:
+    """Warns of runs that did not end as expected."""
+    failures = results.failures
+    if len(failures) > 0:
+        warnings.warn(f"{len(failures)} of {len(results.runs)} runs failed: {failures['reason'].iloc[0]}", RuntimeWarning, stacklevel=3)
+
+
+def _whole_text(path: str | None, tables: Mapping[str, Any], scenario: str | None) -> str | None:
+    """All texts that can select a kind, if they are known here: those of the call and of the files that it names."""
+    files = [file for file in (path, tables.get("scenario")) if file is not None]
+    try:
+        text = "\n".join([scenario or "", *(pathlib.Path(file).read_text() for file in files)])
+    except (OSError, ValueError):
+        return None
+    # A file may name others.
+    return None if ".toml" in text else text + _json(tables)
 
 
 class _Line:

@@ -1,9 +1,10 @@
 """Buffer policies and congestion controls that are Python classes."""
 
+import difflib
 import inspect
 import json
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -141,8 +142,8 @@ class RequiredFeedback:
 class CongestionController:
     """Congestion control, of which each flow has an instance. The methods are those of the Rust trait ``CongestionController``.
 
-    Keyword arguments of the constructor are keys of ``[nic.NAME]``, as those of a ``BufferPolicy``; a ``BitRate`` may also be a fraction of the
-    line's, ``line/100``. Arguments ``line`` and ``base_rtt`` get the line's rate and the longest round trip without queues.
+    Keyword arguments of the constructor are keys of ``[nic.NAME]``, as those of a ``BufferPolicy``; in files a ``BitRate`` may also be a fraction of
+    the line's, ``line/100``. Arguments ``line`` and ``base_rtt`` get the line's rate and the longest round trip without queues.
 
     Rate and window are read after each call; ``now`` is in picoseconds.
     """
@@ -183,19 +184,35 @@ class Kinds:
 
     def check(self) -> None:
         """Raises Error if a class can't be a kind."""
+        for argument, of in (("policies", self.policies), ("congestion_controls", self.congestion_controls)):
+            if not isinstance(of, Mapping):
+                classes = list(of) if isinstance(of, Iterable) else [of]
+                name = classes[0].__name__ if classes and isinstance(classes[0], type) else "Mine"
+                raise Error(f'{argument} is no dict; write {argument}={{"{name.lower()}": {name}}}, with the name that the scenario selects')
         for name, cls in self.policies.items():
             _declare(name, cls, BufferPolicy, "threshold")
         for name, cls in self.congestion_controls.items():
             _declare(name, cls, CongestionController, "rate")
 
-    def add(self, on_error: "Callable[[str, BaseException], object]") -> None:
-        """Adds the classes to those of this process, which must not have read a file."""
+    def add(self, on_error: "Callable[[str, BaseException], object]", on_create: "Callable[[str], object]") -> None:
+        """Adds the classes to those of this process, which must not have read a file. ``on_create`` is called with the name of each instance."""
         for name, cls in self.policies.items():
-            _weir.add_policy(_declare_policy(name, cls), on_error)
+            _weir.add_policy(_observed(_declare_policy(name, cls), on_create), on_error)
         for name, cls in self.congestion_controls.items():
             of: RequiredFeedback = getattr(cls, "feedback", RequiredFeedback())
             feedback = (of.cnp_interval, of.echoes_ecn, of.telemetry, of.acks_every_packet)
-            _weir.add_congestion_control(_declare(name, cls, CongestionController, "rate"), feedback, on_error)
+            declaration = _declare(name, cls, CongestionController, "rate")
+            _weir.add_congestion_control(_observed(declaration, on_create), feedback, on_error)
+
+    def unselected(self, is_selected: "Callable[[str], bool]") -> list[str]:
+        """A sentence for each class that no run selects."""
+        keys = (("policies", "switch.buffer.policy", self.policies), ("congestion_controls", "nic.congestion_control", self.congestion_controls))
+        return [
+            f'{argument} has "{name}", which no run selects; write {key} = "{name}"'
+            for argument, key, of in keys
+            for name in of
+            if not is_selected(name)
+        ]
 
     def identity(self) -> str:
         """Text that differs if the classes do, or anything of the caller's that they name."""
@@ -222,11 +239,20 @@ def check_policy(policy: type, *, seeds: int = 2, **keys: Any) -> PolicyCheck:
     fills the shared segment must pause, thresholds must not rise if the class says so, all must drain, and a second run must not differ.
     ``keys`` are the policy's keys.
 
-    Raises Error with the violation, or the exception of the class.
+    Raises Error with the violation, also where a method returns no valid number, or the exception of the class.
     """
+    if type(seeds) is not int or seeds < 1:
+        raise Error(f"seeds={seeds!r}: write a whole number of 1 or more")
     shown = {key: value if isinstance(value, (bool, float)) or type(value) is int else str(value) for key, value in keys.items()}
     table = "".join(f"{key} = {json.dumps(value)}\n" for key, value in shown.items())
-    return PolicyCheck(*_weir.check_policy(_declare_policy("policy", policy), table, seeds))
+    declaration = _declare_policy("policy", policy)
+    try:
+        return PolicyCheck(*_weir.check_policy(declaration, table, seeds))
+    except (TypeError, ValueError) as error:
+        # One without a frame below this is of a method's result.
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise
+        raise Error(f"{policy.__qualname__}: {error}") from None
 
 
 def _declare_policy(name: str, cls: type) -> Declaration:
@@ -253,6 +279,7 @@ def _declare(name: str, cls: type, base: type, required: str) -> Declaration:
     """Name, keys, gauges, description, and the function that creates the methods of an instance."""
     if not isinstance(cls, type):
         raise Error(f'"{name}": {cls!r} is no class; give the class, and not an instance')
+    _refuse_misspelt(cls, base)
     if not _defines(cls, base, required):
         raise Error(f'"{name}": the class {cls.__qualname__} lacks the method {required}')
     keys: list[tuple[str, str, list[str], str | None, str]] = []
@@ -287,7 +314,11 @@ def _declare(name: str, cls: type, base: type, required: str) -> Declaration:
         if argument.default is not argument.empty:
             default = str(argument.default).lower() if isinstance(argument.default, bool) else str(argument.default)
             if values in ("alpha", "size", "time", "rate") and not isinstance(argument.default, hint):
-                default = str(hint(argument.default))
+                try:
+                    default = str(hint(argument.default))
+                except (TypeError, ValueError) as error:
+                    only = "; a fraction of the line's rate is for files alone" if values == "rate" else ""
+                    raise Error(f"{place} has the default {argument.default!r}: {error}{only}") from None
         keys.append((argument.name, values, words, default, help))
     gauges = [(of.name, of.state, of.title or of.name, of.help, of.of_port) for of in getattr(cls, "gauges", ())]
     description = (inspect.getdoc(cls) or cls.__qualname__).partition("\n")[0]
@@ -300,14 +331,40 @@ def _declare(name: str, cls: type, base: type, required: str) -> Declaration:
     return name, keys, gauges, description, create
 
 
+def _observed(declaration: Declaration, on_create: Callable[[str], object]) -> Declaration:
+    name, keys, gauges, description, create = declaration
+
+    def observed(values: dict[str, Any], around: dict[str, Any]) -> dict[str, Any]:
+        on_create(name)
+        return create(values, around)
+
+    return name, keys, gauges, description, observed
+
+
+def _hooks(base: type) -> list[str]:
+    return [name for name, of in vars(base).items() if callable(of) and not name.startswith("_")]
+
+
+def _refuse_misspelt(cls: type, base: type) -> None:
+    """Raises Error if a public method is called almost as one of Weir's."""
+    hooks = _hooks(base)
+    for part in cls.__mro__[:-1]:
+        if part is base:
+            continue
+        for name, of in vars(part).items():
+            if name.startswith("_") or name in hooks or isinstance(of, type) or not (callable(of) or isinstance(of, staticmethod | classmethod)):
+                continue
+            if near := difflib.get_close_matches(name, hooks, 1, 0.8):
+                raise Error(f"{cls.__qualname__} has {name}, which Weir does not call; write {near[0]}, or begin its own name with _")
+
+
 def _defines(cls: type, base: type, method: str) -> bool:
     return callable(getattr(cls, method, None)) and getattr(cls, method) is not getattr(base, method)
 
 
 def _methods(instance: object, cls: type, base: type) -> dict[str, Any]:
     """Methods that the class defines, with arguments as from Rust."""
-    names = [name for name, of in vars(base).items() if callable(of) and not name.startswith("_")]
-    methods = {name: getattr(instance, name) for name in names if _defines(cls, base, name)}
+    methods = {name: getattr(instance, name) for name in _hooks(base) if _defines(cls, base, name)}
     if base is BufferPolicy:
         if lossy := methods.get("lossy_threshold"):
             alphas: dict[int, Alpha] = {}

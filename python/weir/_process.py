@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from . import _kinds, _weir
@@ -24,11 +25,22 @@ from ._weir import Error
 _CHILD = "import pickle, sys; sys.path[:] = pickle.load(open(sys.argv[1] + '/path', 'rb')); from weir import _process; _process.main()"
 
 
-def run_sweep(kinds: _kinds.Kinds, *, progress: Callable[[float, int], object] | None, **request: Any) -> str | None:
-    """Calls ``_weir.run_sweep`` in a process that has these kinds. Returns the traceback of a point that a class's exception ended."""
+@dataclass(frozen=True)
+class Ended:
+    """What points told beside their files."""
+
+    #: Tracebacks of points that a class's exception ended.
+    tracebacks: list[str]
+    #: Number of points that ran in this call.
+    points: int
+    #: Names of the classes that had an instance there.
+    created: set[str]
+
+
+def run_sweep(kinds: _kinds.Kinds, *, progress: Callable[[float, int], object] | None, **request: Any) -> Ended:
+    """Calls ``_weir.run_sweep`` in a process that has these kinds."""
     import cloudpickle  # Processes of points do without.
 
-    kinds.check()
     with tempfile.TemporaryDirectory(prefix="weir-kinds-") as name:
         folder = pathlib.Path(name)
         (folder / "path").write_bytes(pickle.dumps([os.path.abspath(path) for path in sys.path]))
@@ -61,10 +73,11 @@ def run_sweep(kinds: _kinds.Kinds, *, progress: Callable[[float, int], object] |
             if end is None:
                 errors.seek(0)
                 raise Error(errors.read().strip() or f"the process of the run ended by {process.returncode}")
-        failed = next(iter(sorted(folder.glob("failed-*"))), None)
         if end["error"] is not None:
             raise Error(end["error"])
-        return failed.read_text() if failed is not None else None
+        tracebacks = [file.read_text() for file in sorted(folder.glob("failed-*"))]
+        created = {file.name.partition("-")[2] for file in folder.glob("created-*")}
+        return Ended(tracebacks, len(list(folder.glob("point-*"))), created)
 
 
 def _follow(output: Any, progress: Callable[[float, int], object] | None) -> dict[str, Any] | None:
@@ -97,14 +110,22 @@ def main() -> None:
         sys.stderr.flush()
         sys.stdout.flush()
 
+    created: set[str] = set()
+
+    def on_create(name: str) -> None:
+        if not is_call and name not in created:
+            created.add(name)
+            (folder / f"created-{name}").touch()
+
     def send(**message: Any) -> None:
         messages.write(json.dumps(message) + "\n")
         messages.flush()
 
     try:
         kinds: _kinds.Kinds = pickle.loads((folder / "kinds").read_bytes())
-        kinds.add(on_error)
+        kinds.add(on_error, on_create)
         if not is_call:
+            (folder / f"point-{os.getpid()}").touch()
             code = _weir.run_point(_on_one_thread(sys.argv[3:]))
         else:
             # Also where the caller ignores it.

@@ -14,6 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as csv
 
+from ._weir import Error
+
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _MESSAGES = {
     "flow": _TEXT,
@@ -41,6 +43,9 @@ class Results:
             raise FileNotFoundError(f"{directory}: no sweep.json stands there; name an output of weir.run, weir.sweep or weir sweep")
         if folder is not None:
             weakref.finalize(self, folder.cleanup)
+
+    def __repr__(self) -> str:
+        return f"<weir.Results of {len(self.runs)} points in {self.directory}>"
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -100,6 +105,8 @@ class Results:
 
     def table(self, name: str) -> pa.Table:
         """``messages``, ``series`` or ``events`` as an Arrow table."""
+        if name not in _FILES:
+            raise Error(f"there is no table {name!r}; write {', '.join(map(repr, _FILES))}")
         file, types = _FILES[name]
         runs = self._finished()
         tables = [_read(pathlib.Path(run["directory"], file), types, run, runs) for _, run in runs.iterrows()]
