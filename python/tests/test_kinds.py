@@ -278,10 +278,10 @@ class Runs(InFolder):
 
     def test_results_are_of_all_that_a_class_names(self) -> None:
         (self.folder / "helper.py").write_text("import deeper\n\nFACTOR = 1\n\ndef half(free):\n    return deeper.halved(free) * FACTOR\n")
-        (self.folder / "deeper.py").write_text("def halved(free):\n    return free // 2\n")
+        (self.folder / "deeper.py").write_text("import helper\n\ndef halved(free):\n    return free // 2\n")
         script = self.folder / "mine.py"
         text = """
-            import sys, json, helper, weir
+            import re, sys, helper, weir
             from weir._identity import identity
 
             DIVISOR = 4
@@ -290,12 +290,17 @@ class Runs(InFolder):
             def own(free):
                 return free // DIVISOR if "x" not in {"p", "q", "r"} else SETTINGS["size"]
 
+            PATTERN = re.compile("x")
+
+            def cycle():
+                return helper.deeper.helper.FACTOR, PATTERN
+
             def closed(base):
                 class Mine(weir.BufferPolicy):
                     share = 3
 
                     def threshold(self, queue):
-                        return own(helper.half(queue.shared_pool.free)) + base + self.share
+                        return own(helper.half(queue.shared_pool.free)) + base + self.share + len(cycle())
                 return Mine
 
             Mine = closed(7)
@@ -320,6 +325,7 @@ class Runs(InFolder):
             of(script, "free // DIVISOR", "free // DIVISOR + 1"),
             of(script, '"c"}', '"d"}'),
             of(script, "1KB", "2KB"),
+            of(script, 'compile("x")', 'compile("y")'),
             of(script, "closed(7)", "closed(8)"),
             of(script, "share = 3", "share = 4"),
             of(script, "# further", "Mine.share = 4"),
@@ -328,7 +334,7 @@ class Runs(InFolder):
             of(self.folder / "deeper.py", "// 2", "// 3"),
         ]
         # An attribute is the same wherever it is set.
-        self.assertEqual(others[5], others[6])
+        self.assertEqual(others[6], others[7])
         self.assertEqual(len({first, *others}), len(others), others)
 
     def test_ctrl_c_ends_a_run_and_leaves_nothing_unfinished(self) -> None:

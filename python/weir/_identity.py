@@ -1,7 +1,9 @@
 """Identity of a class: what decides its results, as a text that is the same in each process."""
 
+import copyreg
 import hashlib
 import os
+import pathlib
 import sys
 import sysconfig
 import types
@@ -37,6 +39,7 @@ class _Walk:
     def __init__(self, seen: dict[int, int]) -> None:
         self.hash = hashlib.sha256()
         self.seen = seen
+        self.of_modules: set[tuple[int, str]] = set()
         # An object that ended would leave its address to another.
         self.kept: list[Any] = []
 
@@ -145,7 +148,8 @@ class _Walk:
         if of.__name__ == "__main__" or _is_of_the_caller(of.__name__, file):
             # Values that were set since.
             for name in names:
-                if name in vars(of):
+                if name in vars(of) and (id(of), name) not in self.of_modules:
+                    self.of_modules.add((id(of), name))
                     self.word("of module", name)
                     self.add(vars(of)[name], names)
 
@@ -153,7 +157,8 @@ class _Walk:
         """What pickle would keep; of an object that it can't keep, the type."""
         self.add(type(of))
         try:
-            reduced = of.__reduce_ex__(4)
+            reducer = copyreg.dispatch_table.get(type(of))
+            reduced = of.__reduce_ex__(4) if reducer is None else reducer(of)
         except Exception:
             return
         parts = reduced if isinstance(reduced, tuple) else (reduced,)
@@ -180,4 +185,5 @@ def _is_of_the_caller(module: str | None, file: str | None) -> bool:
     if file is None:
         # Without a file: built in, or typed by the caller.
         return found is None or module not in sys.builtin_module_names and getattr(found, "__spec__", None) is None
-    return not os.path.realpath(file).startswith(_INSTALLED)
+    path = os.path.realpath(file)
+    return not path.startswith(_INSTALLED) and not {"site-packages", "dist-packages"} & set(pathlib.Path(path).parts)
