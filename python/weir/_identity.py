@@ -13,6 +13,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 #: Attributes of a class that decide nothing, or whose order is that of a set.
 _IDLE = {
     "__annotate_func__",
+    "__annotations_cache__",
     "__dict__",
     "__doc__",
     "__firstlineno__",
@@ -111,7 +112,11 @@ class _Walk:
             self.word("function", of.__module__, of.__qualname__)
             return
         self.word("function", of.__name__)
-        self._all((of.__code__, of.__defaults__, of.__kwdefaults__, of.__annotations__, of.__dict__))
+        try:
+            annotations = of.__annotations__
+        except NameError:  # Python 3.14 evaluates them here.
+            annotations = {}
+        self._all((of.__code__, of.__defaults__, of.__kwdefaults__, annotations, of.__dict__))
         self._all(of.__closure__ or ())
         names = _names(of.__code__)
         for name in names:
