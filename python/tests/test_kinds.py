@@ -166,6 +166,16 @@ class Runs(InFolder):
         class WrongGauge(dt.Dt):
             gauges = (weir.Gauge("Share"),)
 
+            def gauge_values(self, queue: weir.QueueView) -> tuple[int]:
+                return (0,)
+
+        class NoValues(dt.Dt):
+            gauges = (weir.Gauge("share"),)
+
+        class Shift(dt.Dt):
+            def __init__(self, *, shift: int = -1) -> None:
+                pass
+
         class Misspelt(dt.Dt):
             def on_relase(self, ingress: weir.QueueId, bytes: int, queue: weir.QueueView) -> None:
                 pass
@@ -181,6 +191,8 @@ class Runs(InFolder):
             ("mine", NoType, "`name` has the type <class 'str'>; annotate it as Alpha"),
             ("mine", AnyKey, "`keys` is no keyword argument"),
             ("mine", Needs, "`alpha`: it has no default, and is not given"),
+            ("mine", NoValues, "NoValues has gauges, and lacks the method gauge_values"),
+            ("mine", Shift, "`shift` has the default -1; give it one of"),
             ("mine", WrongGauge, 'gauge "Share" of "mine" can\'t name a column'),
             ("dt", dt.Dt, 'there are two kinds of buffer policy named "dt"'),
             ("my policy", dt.Dt, "can't name a buffer policy"),
@@ -478,6 +490,11 @@ class Quantities(unittest.TestCase):
         self.assertEqual(weir.Alpha(0.5), weir.Alpha("1/2"))
         with self.assertRaises(ValueError):
             weir.Bytes("20")
+
+    def test_they_are_values_of_files(self) -> None:
+        scenario = {**INCAST, "scenario": {"name": "incast", "end": weir.Span("200us")}}
+        keys = {"switch.buffer.size": weir.Bytes("300KB"), "switch.buffer.dt.alpha": weir.Alpha("1/4")}
+        self.assertEqual(len(weir.run(scenario, set=keys).points), 1)
 
 
 if __name__ == "__main__":

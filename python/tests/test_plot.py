@@ -217,6 +217,14 @@ class Drawn(unittest.TestCase):
             weir.plot.cdf(results, "fct", where={"flow": "F1"})
         self.assertIn("send them by [[workloads]]", str(caught.exception))
 
+    def test_flows_alone_have_a_cdf_and_no_size_bins(self) -> None:
+        flows = [{"name": "F", "from": "H0", "to": "H1", "class": 3, "message": "10KB", "total": "100KB"}]
+        results = weir.run({**{key: SINGLE[key] for key in ("topology", "switch")}, "scenario": {"end": "1ms"}, "flows": flows})
+        self.assertEqual(len(weir.plot.cdf(results, "fct").get_lines()), 1)
+        with self.assertRaises(weir.Error) as caught:
+            weir.plot.percentiles(results, column="fct")
+        self.assertIn("no run has size bins", str(caught.exception))
+
     def test_without_matplotlib_numbers_are_there_and_figures_say_what_they_need(self) -> None:
         with mock.patch.dict(sys.modules, {"matplotlib": None, "matplotlib.pyplot": None}):
             self.assertGreater(len(weir.plot.percentiles(self.results, where={"load": 0.4})), 0)

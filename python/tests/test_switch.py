@@ -173,7 +173,7 @@ class Running(unittest.TestCase):
         self.assertEqual(self.switch.set({"buffer.dt.alpha": "1/8"}, seconds=0.2)["was"].tolist(), ["1/4"])
         changes = self.until(lambda: list(self.switch.show("events").query("event == 'key_set'")["detail"]), lambda changes: len(changes) == 3)
         self.assertEqual(changes[1:], ["buffer.dt.alpha: 1/4 -> 1/8", "buffer.dt.alpha: 1/8 -> 1/4"])
-        self.switch.set({"ports.out.pause": "none", "switch.stats_interval": "2s"})
+        self.switch.set({"ports.out.pause": "none", "switch.stats_interval": weir.Span("2s")})
         self.assertEqual(self.switch.set("switch.stats_interval", None)[["was", "is"]].values.tolist(), [["2s", None]])
 
     def test_queues_are_watched(self) -> None:

@@ -286,4 +286,13 @@ def _json(of: Any) -> str:
             return list(value)
         raise Error(f"{value!r} is no value of a file; write a text, a number, a bool, a list or a dict")
 
-    return json.dumps(of, default=plain)
+    return json.dumps(_with_units(of), default=plain)
+
+
+def _with_units(of: Any) -> Any:
+    """The value with quantities as texts: all but α are numbers to JSON, without their units."""
+    if isinstance(of, Alpha | BitRate | Bytes | Span):
+        return str(of)
+    if isinstance(of, Mapping):
+        return {key: _with_units(value) for key, value in of.items()}
+    return [_with_units(value) for value in of] if isinstance(of, list | tuple) else of

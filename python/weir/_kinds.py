@@ -282,6 +282,8 @@ def _declare(name: str, cls: type, base: type, required: str) -> Declaration:
     _refuse_misspelt(cls, base)
     if not _defines(cls, base, required):
         raise Error(f'"{name}": the class {cls.__qualname__} lacks the method {required}')
+    if getattr(cls, "gauges", ()) and not _defines(cls, base, "gauge_values"):
+        raise Error(f'"{name}": the class {cls.__qualname__} has gauges, and lacks the method gauge_values')
     keys: list[tuple[str, str, list[str], str | None, str]] = []
     types: dict[str, Callable[[Any], Any]] = {}
     wanted = []

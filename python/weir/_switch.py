@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from ._units import Alpha, BitRate, Bytes, Span
 from ._weir import Error
 
 #: Version of the protocol.
@@ -262,6 +263,8 @@ def _text(value: Any) -> str:
     """A value as in a file; quotes of a text may be left out there."""
     if isinstance(value, str):
         return value
+    if isinstance(value, Alpha | BitRate | Bytes | Span):
+        return str(value)
     if isinstance(value, bool | int | float | list | tuple):
         return json.dumps(value)
     raise Error(f"{value!r} is no value of a key; write a text, a number, a bool or a list")

@@ -290,7 +290,7 @@ def _measured(results: Results, runs: pd.DataFrame, flow: str | None) -> pd.Data
     warm_up = {run["point"]: _weir.warm_up_us(run["directory"]) for _, run in runs.iterrows()}
     messages = messages[messages["released_us"] >= messages["point"].map(warm_up)]
     names = sorted(set(messages["flow"]))
-    workloads = {traffic["name"] for traffics in results.summary["traffic"] for traffic in traffics}
+    workloads = {traffic["name"] for traffic in _traffic(results)}
     kept = [flow] if flow is not None else [name for name in names if name in workloads] or names
     messages = messages[messages["flow"].isin(kept)]
     if len(messages) == 0:
@@ -309,12 +309,19 @@ def _incomplete_flows(results: Results) -> set[tuple[int, str]]:
     }
 
 
+def _traffic(results: Results) -> list[dict[str, Any]]:
+    """Summaries of all runs' workloads. Runs without any lack the column."""
+    summary = results.summary
+    return [traffic for of in (summary["traffic"] if "traffic" in summary else ()) if isinstance(of, list) for traffic in of]
+
+
 def _bins(results: Results) -> dict[str, tuple[int, float]]:
     """Bounds of the size bins of the runs' summaries, the smallest first."""
     bins: dict[str, tuple[int, float]] = {}
-    for traffics in results.summary["traffic"]:
-        for of in (of for traffic in traffics for of in traffic["bins"] if of["sizes"] != "all"):
-            bins[of["sizes"]] = (of["from_bytes"], np.inf if of["below_bytes"] is None else of["below_bytes"])
+    for of in (of for traffic in _traffic(results) for of in traffic["bins"] if of["sizes"] != "all"):
+        bins[of["sizes"]] = (of["from_bytes"], np.inf if of["below_bytes"] is None else of["below_bytes"])
+    if not bins:
+        raise Error("no run has size bins: they are of messages of [[workloads]]; draw cdf")
     return dict(sorted(bins.items(), key=lambda item: item[1]))
 
 
