@@ -86,7 +86,7 @@ enum TypedKey {
 }
 
 /// Value of a key of type `float`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 struct Float(f64);
 
 impl FromStr for Float {
@@ -266,7 +266,7 @@ impl TypedKey {
                 if !key.has_valid_default() {
                     let default = default.unwrap_or_default();
                     let message = format!("`{name}` has the default {default}; give it one of {}", key.values());
-                    return Err(Error::new_err(message));
+                    return Err(crate::Error::new_err(message));
                 }
                 &*Box::leak(Box::new(key))
             }};
