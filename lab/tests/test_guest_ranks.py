@@ -230,7 +230,7 @@ MIXED = {
 def test_what_ranks_on_guests_cannot_do_is_refused(tmp_path, what):
     backend, more, why = MIXED[what]
     file = tmp_path / "refused.toml"
-    file.write_text(at_one_switch("refused", "2s") + host("A", '"vm"') + host("B", '"vm"') + host("C", backend) + RING + more)
+    file.write_text(at_one_switch("refused", "20s") + host("A", '"vm"') + host("B", '"vm"') + host("C", backend) + RING + more)
     for command in (["check", "--hosts"], ["run", "--backend", "hosts", "-o", tmp_path / "runs"]):
         ran = subprocess.run([weir_binary(), "testbed", *command, file], capture_output=True, text=True, timeout=60)
         assert ran.returncode == 2 and why in ran.stderr, ran.stdout + ran.stderr

@@ -6,6 +6,7 @@ queues that overflow, can't be tried: their registers are read instead.
 """
 
 import contextlib
+import math
 import time
 import warnings
 
@@ -214,7 +215,7 @@ def check_obeys(sender, receiver, tries=5):
 
 
 def resumes_after(sender, receiver):
-    """Pauses class 3 for a second of 3.3; seconds until its first frame comes."""
+    """Pauses class 3 for a second of 3.3; seconds until its first frame comes, without end if class 0 stands still meanwhile."""
     sent = 0
     receiver.clear()
     sender.clear()
@@ -232,7 +233,9 @@ def resumes_after(sender, receiver):
     for dscp, frames in arrived.items():
         assert [data for _, data in frames] == [frame(2, 1, 300, number, dscp) for number in range(sent)]
     assert arrived[ROCE_DSCP][0][0] > resume, "class 3 went on while it was paused"
-    assert sum(at < resume for at, _ in arrived[0]) > sent // 2, "class 0 stood still"
+    if sum(at < resume for at, _ in arrived[0]) <= sent // 2:
+        # Class 0 stood still too: the guest had no CPU.
+        return math.inf
     receiver.clear()
     return arrived[ROCE_DSCP][0][0] - start
 
