@@ -173,15 +173,8 @@ impl CongestionController for PythonController {
 
     fn gauges(&self, show: &mut dyn FnMut(f64)) {
         let Some(method) = &self.gauges else { return };
-        let declared = self.kind.gauges.len();
-        let values = method.call((), vec![f64::NAN; declared], |values| {
-            let values: Vec<f64> = values.extract()?;
-            let message = || {
-                format!("gauge_values returned {} values; return one for each of the {declared} gauges", values.len())
-            };
-            if values.len() == declared { Ok(values) } else { Err(PyValueError::new_err(message())) }
-        });
-        values.into_iter().for_each(show);
+        let unknown = vec![f64::NAN; self.kind.gauges.len()];
+        method.gauge_values((), unknown, |value| value.extract()).into_iter().for_each(show);
     }
 }
 

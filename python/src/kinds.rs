@@ -230,6 +230,23 @@ impl PythonMethod {
         })
     }
 
+    /// Calls the method for a value of each gauge, and reads each; `otherwise` after an exception.
+    pub(crate) fn gauge_values<R>(
+        &self,
+        arguments: impl for<'py> PyCallArgs<'py>,
+        otherwise: Vec<R>,
+        read: impl Fn(&Bound<'_, PyAny>) -> PyResult<R>,
+    ) -> Vec<R> {
+        let declared = self.kind.gauges.len();
+        self.call(arguments, otherwise, |values| {
+            let values: Vec<R> = values.try_iter()?.map(|value| read(&value?)).collect::<PyResult<_>>()?;
+            let message = || {
+                format!("{} returned {} values; return one for each of the {declared} gauges", self.name, values.len())
+            };
+            if values.len() == declared { Ok(values) } else { Err(PyValueError::new_err(message())) }
+        })
+    }
+
     /// Calls the method for a whole number of at least `least`.
     #[inline]
     pub(crate) fn unsigned(&self, arguments: impl for<'py> PyCallArgs<'py>, least: u64) -> u64 {

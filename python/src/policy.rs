@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use weir_mmu::policy::{
@@ -247,14 +246,8 @@ impl BufferPolicy for PythonPolicy {
     fn gauges(&self, queue: &QueueView) -> Gauges {
         let Some(method) = &self.gauges else { return Gauges::NONE };
         let named = self.kind.gauges;
-        let values = method.call((PythonQueueView(*queue),), Vec::new(), |values| {
-            let values = values.try_iter()?.map(|value| unsigned(&value?, "gauge_values", 0));
-            let values = values.collect::<PyResult<Vec<u64>>>()?;
-            let [shown, declared] = [values.len(), named.len()];
-            let message =
-                || format!("gauge_values returned {shown} values; return one for each of the {declared} gauges");
-            if shown == declared { Ok(values) } else { Err(PyValueError::new_err(message())) }
-        });
+        let read = |value: &Bound<'_, PyAny>| unsigned(value, "gauge_values", 0);
+        let values = method.gauge_values((PythonQueueView(*queue),), Vec::new(), read);
         match (named, values.as_slice()) {
             ([a], [of_a]) => Gauges::new([(a, *of_a)]),
             ([a, b], [of_a, of_b]) => Gauges::new([(a, *of_a), (b, *of_b)]),

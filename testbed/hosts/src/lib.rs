@@ -37,6 +37,7 @@ pub mod guest;
 mod host;
 mod iperf3;
 mod netns;
+mod nonblocking;
 mod perftest;
 pub mod perftest_handshake;
 mod probe;

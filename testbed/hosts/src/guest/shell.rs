@@ -6,7 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFd;
+
+use crate::nonblocking::{self, events};
 
 /// Result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,21 +166,13 @@ impl ShellProgram {
 
     /// Waits until lines can be received, or queued ones be sent, for this long at most.
     pub(super) fn wait(&self, most: Duration) {
-        let flags = if self.to_send.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
-        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
-        // Interrupted or not, the caller looks.
-        let _ = poll(&mut [PollFd::new(&self.stream, flags)], Some(&most));
+        nonblocking::wait(&mut [PollFd::new(&self.stream, events(!self.to_send.is_empty()))], most);
     }
 }
 
 /// Returns the bytes moved; `None` if none can move now.
 fn bytes_moved(moved: io::Result<usize>) -> io::Result<Option<usize>> {
-    match moved {
-        Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "its guest has ended")),
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
-        Err(error) => Err(error),
-    }
+    nonblocking::bytes_moved(moved, "its guest has ended")
 }
 
 /// Returns the length of the text before a complete or partial mark.

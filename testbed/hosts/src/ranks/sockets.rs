@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::PollFd;
 use rustix::net::sockopt;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use weir_nic::host::{Connection, ServerMessage, ServerPeer};
 use weir_units::{Bytes, Time};
 
 use super::{RankArrival, RankConnection, RankNetwork};
+use crate::nonblocking::{self, events};
 
 /// Port at which each rank listens.
 const PORT: u16 = 18_514;
@@ -162,13 +163,9 @@ impl RankSockets {
 
     /// Waits until a connection can go on, for this long at most.
     pub(super) fn wait(&self, most: Duration) {
-        let flags = |is_sending: bool| if is_sending { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let sending = self.sending.iter().map(|one| PollFd::new(&one.stream, flags(!one.is_idle())));
-        let receiving = self.receiving.iter().map(|one| PollFd::new(&one.stream, flags(!one.answers.is_empty())));
-        let mut all: Vec<PollFd<'_>> = sending.chain(receiving).collect();
-        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
-        // Interrupted or not, the caller looks at all connections.
-        let _ = rustix::event::poll(&mut all, Some(&most));
+        let sending = self.sending.iter().map(|one| PollFd::new(&one.stream, events(!one.is_idle())));
+        let receiving = self.receiving.iter().map(|one| PollFd::new(&one.stream, events(!one.answers.is_empty())));
+        nonblocking::wait(&mut sending.chain(receiving).collect::<Vec<_>>(), most);
     }
 }
 
@@ -307,12 +304,7 @@ fn until<T>(
 
 /// Returns the bytes moved; `None` if none can move now.
 fn bytes_moved(moved: io::Result<usize>) -> io::Result<Option<usize>> {
-    match moved {
-        Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "the other rank closed the connection")),
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
-        Err(error) => Err(error),
-    }
+    nonblocking::bytes_moved(moved, "the other rank closed the connection")
 }
 
 #[cfg(test)]
