@@ -275,24 +275,21 @@ def _program() -> list[str]:
 
 
 def _json(of: Any) -> str:
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return dict(value)
-        if isinstance(value, os.PathLike):
-            return os.fspath(value)
-        if hasattr(value, "tolist"):  # numpy
-            return value.tolist()
-        if isinstance(value, Iterable):
-            return list(value)
-        raise Error(f"{value!r} is no value of a file; write a text, a number, a bool, a list or a dict")
-
-    return json.dumps(_with_units(of), default=plain)
+    return json.dumps(_plain(of))
 
 
-def _with_units(of: Any) -> Any:
-    """The value with quantities as texts: all but α are numbers to JSON, without their units."""
+def _plain(of: Any) -> Any:
+    """The value as JSON has it; quantities are texts, since all but α are numbers to JSON, without their units."""
     if isinstance(of, Alpha | BitRate | Bytes | Span):
         return str(of)
+    if of is None or isinstance(of, str | bool | int | float):
+        return of
     if isinstance(of, Mapping):
-        return {key: _with_units(value) for key, value in of.items()}
-    return [_with_units(value) for value in of] if isinstance(of, list | tuple) else of
+        return {key: _plain(value) for key, value in of.items()}
+    if isinstance(of, os.PathLike):
+        return os.fspath(of)
+    if hasattr(of, "tolist"):  # numpy
+        return of.tolist()
+    if isinstance(of, Iterable):
+        return [_plain(value) for value in of]
+    raise Error(f"{of!r} is no value of a file; write a text, a number, a bool, a list or a dict")
