@@ -105,7 +105,7 @@ pub use mempool::{
     DEFAULT_DATA_ROOM, FreeMbufLocation, Mempool, MempoolConfig, MempoolLayout, PIECED_MAX, data_room_for,
     mempool_bytes,
 };
-pub use netdev::{NetdevOptions, netdev_ring_bytes, netdev_speed_mbps, ring_slots};
+pub use netdev::{NetdevOptions, netdev_is_running, netdev_ring_bytes, netdev_speed_mbps, ring_slots};
 pub use netlink::{Interface, InterfaceCounters, NetdevEvent, NetdevEvents};
 pub use pdump::pdump_init;
 pub use port::{EnabledQueues, PORTS_MAX, Port, PortEntry, QueueSet};

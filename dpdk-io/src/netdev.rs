@@ -65,10 +65,18 @@ const RING_BYTES_MAX: u64 = 32 << 20;
 /// Speed in Mb/s of the kernel's interface of this name, as its driver reports it: virtual ones make one up. `None` if it has none, or is
 /// gone. Takes a lock of the whole kernel's: call it rarely.
 pub fn netdev_speed_mbps(name: &str) -> Option<u32> {
+    ask_by_name(name, Interface::speed_mbps).filter(|mbps| *mbps > 0)
+}
+
+/// Returns true if the kernel's interface of this name is up and has a carrier.
+pub fn netdev_is_running(name: &str) -> bool {
+    ask_by_name(name, Interface::is_running).unwrap_or(false)
+}
+
+fn ask_by_name<T>(name: &str, ask: fn(&Interface, &OwnedFd) -> Result<T, Errno>) -> Option<T> {
     // Any socket will do.
     let socket = OwnedFd::from(UnixDatagram::unbound().ok()?);
-    let interface = Interface::find(&socket, name).ok()?;
-    interface.speed_mbps(&socket).ok().filter(|mbps| *mbps > 0)
+    ask(&Interface::find(&socket, name).ok()?, &socket).ok()
 }
 
 /// The interface behind a port, from attaching to closing. Its queues have their own state.

@@ -119,7 +119,7 @@ impl NetdevEvents {
     }
 
     /// Last known state of a watched interface; `None` if it does not exist.
-    pub fn interface(&self, name: &str) -> Option<&Interface> {
+    fn interface(&self, name: &str) -> Option<&Interface> {
         self.known.get(name)?.as_ref()
     }
 

@@ -1,4 +1,4 @@
-"""One forged message on a port with GFC or CBFC: it neither stops the port for good nor opens it without limit. Needs no root.
+"""One forged message on a port: it neither stops the port for good nor opens it without limit. Needs no root.
 
 The messages come from a capture file, and after that the peer says nothing; data for the port is replayed without end.
 """
@@ -6,7 +6,7 @@ The messages come from a capture file, and after that the peer says nothing; dat
 import struct
 
 import pytest
-from scapy.contrib.mac_control import MACControlClassBasedFlowControl
+from scapy.contrib.mac_control import MACControlClassBasedFlowControl, MACControlPause
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
@@ -23,6 +23,11 @@ CONTROL = bytes.fromhex("0180c20000010200000000998808")
 
 def pause():
     frame = Ether(src="02:00:00:00:00:99", dst="01:80:c2:00:00:01") / MACControlClassBasedFlowControl(c3_enabled=1, c3_pause_time=0xFFFF)
+    return bytes(frame).ljust(60, b"\0")
+
+
+def pause_of_all():
+    frame = Ether(src="02:00:00:00:00:99", dst="01:80:c2:00:00:01") / MACControlPause(pause_time=0xFFFF)
     return bytes(frame).ljust(60, b"\0")
 
 
@@ -63,6 +68,14 @@ def run(tmp_path):
         return finished.port("port"), classes[0]["tx_frames"] if classes else 0, finished.stdout + finished.stderr
 
     return run
+
+
+@pytest.mark.parametrize(("kind", "forged"), [("pfc", pause()), ("pause", pause_of_all())], ids=["pfc", "pause"])
+def test_a_pause_holds_for_its_quanta_alone(run, kind, forged):
+    port, sent, _ = run(f'"{kind}"', [forged])
+    # The longest is 335 ms at 100 Mb/s.
+    assert sent > 300, sent
+    assert port[f"{kind}_rx"] == 1, port
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ MOST_DESCRIPTORS, BATCH = 5_000, 500
 QUIET_S = 0.3
 WITHIN_S = 60
 # What has not come by then is taken for lost.
-RECEIVE_S = 5
+RECEIVE_S = 30
 NOBODY = 65_534
 
 HEAD = f"""

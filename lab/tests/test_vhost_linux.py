@@ -10,6 +10,7 @@ import pytest
 from pfc import LONGEST, Stream, pfc
 from test_vhost_ports import CLASSES, GUEST, OTHER, QUEUES, Bench, numbers, tshark, wait_for_frames
 
+from weirlab import machine
 from weirlab.guest import linux
 from weirlab.waiting import until
 from weirlab.wire import Recorder
@@ -30,6 +31,8 @@ def bench(cables, tmp_path):
     return Bench(*cables("linux", ["other"]), tmp_path)
 
 
+# A guest without a CPU loses frames of its own cable, or sends none while it waits.
+@pytest.mark.flaky(reruns=2, only_rerun=["not within 60 s: expected {0:", "frames while class 3 was paused", "TimeoutExpired", machine.StoodStill])
 @pytest.mark.parametrize("client", [False, True], ids=["server", "client"])
 def test_a_linux_guest(bench, client):
     with bench.switch(client=client, **RATES) as switch:

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use weir_dpdk_io::{Interface, NetdevEvent, NetdevEvents};
+use weir_dpdk_io::{NetdevEvent, NetdevEvents};
 
 /// Change of the interface below a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Netdevs {
         std::mem::take(&mut state.pending_events)
     }
 
-    /// Reads the kernel's messages, for [`Netdevs::is_there`] and [`Netdevs::has_carrier`].
+    /// Reads the kernel's messages, for [`Netdevs::is_there`].
     pub(crate) fn look(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).look();
     }
@@ -64,13 +64,6 @@ impl Netdevs {
     /// Returns true unless the port's watched interface is gone.
     pub(crate) fn is_there(&self, switch: usize, port: usize) -> bool {
         !self.0.lock().unwrap_or_else(PoisonError::into_inner).removed[switch][port]
-    }
-
-    /// Returns true unless the port's watched interface is switched off or has no carrier.
-    pub(crate) fn has_carrier(&self, switch: usize, port: usize) -> bool {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let interface = state.ports[switch][port].as_deref().zip(state.events.as_ref());
-        interface.is_none_or(|(name, events)| events.interface(name).is_some_and(Interface::is_up))
     }
 }
 

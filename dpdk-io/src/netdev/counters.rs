@@ -59,8 +59,27 @@ pub(super) struct TxCounters {
     pub failed: Counter,
     /// Calls that found the device's queue or the socket's memory full. The frame stays with the program.
     pub busy: Counter,
+    /// 1 during a call whose frames are in no other counter yet.
+    pending: AtomicU64,
     /// Calls that found the interface down or gone. The frame stays with the program.
     pub down: Counter,
+}
+
+impl TxCounters {
+    /// Begins a call that sends.
+    pub(super) fn begin_call(&self) {
+        self.pending.store(1, Ordering::Relaxed);
+    }
+
+    /// Ends the call, whose frames are counted.
+    pub(super) fn end_call(&self) {
+        // Pairs with the load of `pending`: a reader that finds no call also finds the counters of the last one.
+        self.pending.store(0, Ordering::Release);
+    }
+
+    fn pending(&self) -> u64 {
+        self.pending.load(Ordering::Acquire)
+    }
 }
 
 /// Entries of [`Counters::with_advice`].
@@ -157,9 +176,10 @@ impl Counters {
         ]
     }
 
-    /// Named counters since start, not affected by resets.
+    /// Named counters since start, not affected by resets. A call is read before its counters.
     pub(super) fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let (rx, tx) = (&self.rx, &self.tx);
+        let pending = tx.pending();
         [
             ("rx_good_packets", rx.frames.get()),
             ("rx_good_bytes", rx.bytes.get()),
@@ -177,6 +197,7 @@ impl Counters {
             ("tx_refused", tx.refused.get()),
             ("tx_failed", tx.failed.get()),
             ("tx_busy", tx.busy.get()),
+            ("tx_pending", pending),
             ("tx_interface_down", tx.down.get()),
         ]
         .into_iter()

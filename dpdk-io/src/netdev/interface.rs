@@ -41,12 +41,22 @@ impl Interface {
         Ok(text(&self.named(socket)?.ifr_name))
     }
 
-    /// Returns true if the interface is up and has a carrier.
+    /// Returns true if the interface is up and has a carrier. The driver is asked for that where it answers: the kernel sets
+    /// `IFF_RUNNING`, and sends its messages, up to a second later.
     pub(super) fn is_running(&self, socket: &OwnedFd) -> Result<bool, Errno> {
         let request = self.ask(socket, libc::SIOCGIFFLAGS)?;
         // SAFETY: the call wrote this member of the union.
         let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
-        Ok(flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
+        let has_carrier = || self.has_carrier(socket).unwrap_or(flags & libc::IFF_RUNNING != 0);
+        Ok(flags & libc::IFF_UP != 0 && has_carrier())
+    }
+
+    fn has_carrier(&self, socket: &OwnedFd) -> Result<bool, Errno> {
+        let mut carrier = EthtoolValue { command: ETHTOOL_GLINK, value: 0 };
+        let mut request = self.named(socket)?;
+        request.ifr_ifru.ifru_data = (&raw mut carrier).cast();
+        ioctl(socket, libc::SIOCETHTOOL as c_ulong, &mut request)?;
+        Ok(carrier.value != 0)
     }
 
     /// Speed in Mb/s as the driver reports it; virtual ones make one up.
@@ -141,3 +151,12 @@ struct EthtoolSettings {
 }
 
 const _: () = assert!(size_of::<EthtoolSettings>() == 44);
+
+/// `ETHTOOL_GLINK` and its `struct ethtool_value`.
+const ETHTOOL_GLINK: u32 = 0xa;
+
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    value: u32,
+}

@@ -81,6 +81,7 @@ impl Transmitter {
                 continue;
             }
             let flags = libc::MSG_DONTWAIT;
+            self.counters.tx.begin_call();
             // SAFETY: the first `frames` messages point to segments that point to the batch's bytes, all alive.
             let sent = unsafe {
                 libc::sendmmsg(
@@ -90,9 +91,14 @@ impl Transmitter {
                     flags as _,
                 )
             };
-            if sent > 0 {
+            let goes_on = if sent > 0 {
                 self.has_left(batch, sent as usize);
-            } else if !self.handle_error(batch, Errno::of_system()) {
+                true
+            } else {
+                self.handle_error(batch, Errno::of_system())
+            };
+            self.counters.tx.end_call();
+            if !goes_on {
                 break;
             }
         }

@@ -44,6 +44,13 @@ class Cable:
         with self._lock:
             self.frames, self.control = [], []
 
+    def take(self):
+        """All that came since the last call, control frames first."""
+        with self._lock:
+            taken = [frame for _, frame in self.control + self.frames]
+            self.frames, self.control = [], []
+            return taken
+
     def send(self, frame, within=60.0):
         """Sends a frame; a NIC that takes none for long is a failure, and never a silent loss."""
         deadline = time.monotonic() + within

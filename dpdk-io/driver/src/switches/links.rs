@@ -1,7 +1,7 @@
 //! Links, interfaces and guests of running switches' ports, which come, go and change.
 
 use weir_config::Device;
-use weir_dpdk_io::{LinkStatus, NetdevEvent, Port};
+use weir_dpdk_io::{LinkStatus, NetdevEvent, Port, netdev_is_running};
 use weir_units::PortId;
 
 use super::RunningSwitches;
@@ -41,9 +41,9 @@ impl RunningSwitches {
                 let Some(Ok(mut link)) = link else { continue };
                 let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
                 // One source alone reports each port's carrier, as two would report a change at different times. DPDK's AF_XDP driver
-                // reports every link as up, so netlink is its source.
-                if matches!(config.device, Device::AfXdp(_)) {
-                    link.up = self.netdevs.has_carrier(index, number);
+                // reports every link as up.
+                if let Device::AfXdp(interface) = &config.device {
+                    link.up = netdev_is_running(interface);
                 }
                 link.up &= self.netdevs.is_there(index, number);
                 let comes_up = link.up && !state.has_carrier();
