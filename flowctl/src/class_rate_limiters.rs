@@ -60,8 +60,7 @@ impl ClassRateLimiters {
         }
     }
 
-    /// Allocates limiters for classes without one, so that [`ClassRateLimiters::set_rates`] can set them later without allocating. Call
-    /// at the start.
+    /// Allocates limiters for classes without one, so that [`ClassRateLimiters::set_rates`] can set them later without allocating.
     pub fn allocate(&mut self, line: BitRate, slack: Span) {
         self.classes.get_or_insert_with(|| ClassRateLimiter::of_all(line, slack, [None; CLASSES]));
     }

@@ -56,6 +56,8 @@ mod tx_regulator;
 
 #[cfg(all(test, loom))]
 mod loom_models;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use catch_up::{CATCH_UP_PEAK, CatchUp, CatchUpLevel, LatePollTracker, PeakRateLimiter};
 pub use class_rate_limiters::{ClassRateLimiters, RateUpdate};

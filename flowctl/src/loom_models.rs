@@ -6,13 +6,14 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use weir_units::{BitRate, Bytes, Class, ClassSet, Span, Time};
-use weir_wire::mac_control::{CreditCount, CreditUpdate, PfcFrame};
+use weir_wire::mac_control::{ControlFrame, CreditCount, CreditUpdate, PfcFrame};
 
-use crate::Quantum;
-use crate::cbfc::{BLOCK, BlockCounters, CONFIRMATIONS, CellCredits, CellSize};
-use crate::gfc::StageTable;
+use crate::cbfc::{BLOCK, BlockCounters, CONFIRMATIONS, CellCounters, CellCredits, CellSize};
 use crate::gfc::stage::StageRateAdjuster;
+use crate::gfc::{ArrivalCounters, StageTable};
+use crate::kinds::Pfc;
 use crate::pfc::PauseTimers;
+use crate::{MessageKind, PortFlowControl, Quantum, TxRegulator};
 
 const CLASS: Class = Class::new(3);
 const LINE: BitRate = BitRate::gbps(10);
@@ -248,5 +249,61 @@ fn freed_cells_are_credit_once() {
         let in_use = sender.sent_total(CLASS) - frame;
         assert!(in_use <= limit);
         assert_eq!(sender.credit(CLASS), limit - in_use);
+    });
+}
+
+/// A port changes from PFC to PAUSE while a PFC frame arrives, and its transmitter ends all pauses: the PFC pause holds for at most its own
+/// time, or is over, and later PFC frames are ignored.
+#[test]
+fn a_pause_received_as_the_kind_changes_expires() {
+    loom::model(|| {
+        let pfc = PortFlowControl::new(Pfc { quanta: 100, refresh_percent: 50 });
+        let port = Arc::new(TxRegulator::new(&pfc, LINE, CLASS.alone()));
+        let pause = ControlFrame::Pfc(frame(CLASS, 100));
+        let receiver = port.clone();
+        let receiver = thread::spawn(move || receiver.handle(Time::ZERO, &pause));
+        port.set_message_kind(MessageKind::Pause);
+        port.reset(Time::ZERO);
+        let was_obeyed = receiver.join().unwrap();
+        assert!(was_obeyed || port.paused(Time::ZERO).is_empty());
+        assert_eq!(port.paused(Time::ZERO) - CLASS.alone(), ClassSet::EMPTY);
+        assert_eq!(port.paused(Time::ZERO + Quantum::for_rate(LINE).times(100)), ClassSet::EMPTY);
+        assert!(!port.handle(Time::ZERO, &pause));
+    });
+}
+
+/// Bytes of a peer that knows PFC alone are counted while the transmitter reads them each period: none is lost or read twice.
+#[test]
+fn arrivals_are_read_once() {
+    loom::model(|| {
+        let arrivals = Arc::new(ArrivalCounters::new(Bytes::ZERO));
+        let receiver = arrivals.clone();
+        let receiver = thread::spawn(move || [100, 200].into_iter().for_each(|bytes| receiver.count(CLASS, bytes)));
+        let (first, second) = (arrivals.bytes()[CLASS.index()], arrivals.bytes()[CLASS.index()]);
+        assert!(
+            first <= second && [first, second].iter().all(|bytes| [0, 100, 300].contains(bytes)),
+            "{first}, {second}"
+        );
+        receiver.join().unwrap();
+        assert_eq!(arrivals.bytes()[CLASS.index()], 300);
+    });
+}
+
+/// The count of arrived cells is set by CC_Update while the transmitter computes the freed cells. Finally all cells but the held ones are
+/// freed; meanwhile the freed ones follow either the old or the new count.
+#[test]
+fn cells_set_anew_are_freed_once() {
+    loom::model(|| {
+        let (size, lost) = (CellSize::new(64), 6);
+        let receiver = Arc::new(CellCounters::new(size));
+        receiver.handle_arrivals(CLASS, 4);
+        let held = || Bytes::new(64);
+        let at_transmitter = receiver.clone();
+        let transmitter = thread::spawn(move || at_transmitter.freed(CLASS, held));
+        let consumed =
+            CreditUpdate { count: CreditCount::Consumed, enabled: CLASS.alone(), cells: [4 + lost; 8], cell_bytes: 64 };
+        receiver.handle_update(&consumed, |_| 0);
+        assert!([3, 3 + lost].contains(&transmitter.join().unwrap()));
+        assert_eq!((receiver.freed(CLASS, held), receiver.resyncs()), (3 + lost, 1));
     });
 }

@@ -24,7 +24,7 @@ mod parameters;
 use std::fmt;
 use std::ops::Range;
 
-use weir_units::{Alpha, Bytes, Class, PortId, QueueId};
+use weir_units::{Alpha, Bytes, Class, PortId, QueueId, Time};
 
 use crate::policy::{BufferPolicyConfig, PoolLevel, QueueView};
 use crate::{Charge, Mmu};
@@ -102,46 +102,71 @@ fn run(
     let layout = bounds.layout(config).charged_by(charge);
     let policy = bounds.policy(config, &layout, XON.offset).map_err(|error| error.to_string())?;
     let mut load = ConformanceLoad::new(Mmu::new(layout, policy, XON, Alpha::ONE), charge, seed);
+    let goes_to_its_end = run_load(&mut load, goes_on)
+        .map_err(|message| format!("{message}, {} after the load's begin", load.time().since(Time::ZERO)))?;
+    let summary = ConformanceSummary { frames: load.frames(), pauses: load.pauses() };
+    Ok(goes_to_its_end.then(|| (summary, load.digest())))
+}
+
+/// Runs a load with its checks; false if it was stopped.
+fn run_load(load: &mut ConformanceLoad, goes_on: &mut dyn FnMut() -> bool) -> Result<bool, String> {
     for tick in 0..TICKS {
         if !goes_on() {
-            return Ok(None);
+            return Ok(false);
         }
         load.tick(true);
-        lost_nothing(&load)?;
+        lost_nothing(load)?;
         if tick % CHECK_EVERY == 0 {
-            accounts(&load)?;
-            thresholds(&load)?;
+            accounts(load)?;
+            thresholds(load)?;
         }
     }
     // All held bytes leave within their time on the wire, and every peer may send again.
     let ticks_max = load.frames_max() + 100;
     for tick in 0.. {
         if !goes_on() {
-            return Ok(None);
+            return Ok(false);
         }
         if load.is_idle() {
             break;
         }
         if tick == ticks_max {
-            return Err(format!("not drained {ticks_max} ticks after the last frame: queues stay OFF, or bytes held"));
+            return Err(not_drained(load, ticks_max));
         }
         load.tick(false);
-        lost_nothing(&load)?;
+        lost_nothing(load)?;
     }
-    accounts(&load)?;
+    accounts(load)?;
     let pools = [load.mmu().headroom_pool_usage(), load.mmu().egress_lossy_pool_usage()];
     if let Some(pool) = pools.into_iter().flatten().find(|pool| pool.used > Bytes::ZERO) {
         return Err(format!("a pool of an empty buffer holds {}", pool.used));
     }
-    Ok(Some((ConformanceSummary { frames: load.frames(), pauses: load.pauses() }, load.digest())))
+    Ok(true)
 }
 
 fn lost_nothing(load: &ConformanceLoad) -> Result<(), String> {
     match (load.lost(), load.held(), load.frames_max()) {
         (0, held, most) if held > most => Err(format!("{held} frames in {most} mbufs")),
         (0, ..) => Ok(()),
-        (lost, ..) => Err(format!("{lost} lossless frames were dropped: the headroom did not hold them")),
+        (lost, ..) => {
+            let queue = load.lost_by().map_or_else(String::new, |queue| format!(" of the ingress queue of {queue:?}"));
+            Err(format!("{lost} lossless frames{queue} were dropped: the headroom did not hold them"))
+        }
     }
+}
+
+fn not_drained(load: &ConformanceLoad, ticks: u64) -> String {
+    let usage = |queue: &QueueId| {
+        let usage = load.mmu().ingress_usage(*queue, load.time());
+        [usage.private, usage.shared, usage.headroom].map(|bytes| bytes.get()).iter().sum::<u64>()
+    };
+    let is_off = |queue: &QueueId| load.mmu().bounded_view(*queue, load.time()).off;
+    let stuck = all_queues().find(|queue| is_off(queue) || usage(queue) > 0);
+    let state = stuck.map_or_else(String::new, |queue| {
+        let off = if is_off(&queue) { "is OFF" } else { "is not OFF" };
+        format!("; the ingress queue of {queue:?} {off} and holds {} B", usage(&queue))
+    });
+    format!("not drained {ticks} ticks after the last frame: queues stay OFF, or bytes held{state}")
 }
 
 /// Compares the MMU's counts with the frames.
@@ -232,7 +257,10 @@ mod tests {
     fn headroom_that_a_policy_cuts_is_found() {
         let config = policy::parse_config("dsh", "insurance = false").unwrap();
         let violation = (0..8).find_map(|seed| check(&*config, seed..seed + 1, &mut || true).err());
-        assert!(violation.is_some_and(|violation| violation.message.contains("lossless frames were dropped")));
+        let message = violation.unwrap().message;
+        let named =
+            ["lossless frames of the ingress queue of port ", " class ", " were dropped", "us after the load's begin"];
+        assert!(named.iter().all(|part| message.contains(part)), "{message}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod admission;
 mod buffer_bypass;
 mod bulk;
 mod burst_request;
+mod conservation;
 mod departure;
 pub(crate) mod lending;
 mod placement;

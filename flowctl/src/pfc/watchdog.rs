@@ -90,6 +90,17 @@ pub enum WatchdogAction {
     Alert,
 }
 
+impl WatchdogAction {
+    /// Name in files and in SONiC's commands.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WatchdogAction::Drop => "drop",
+            WatchdogAction::Forward => "forward",
+            WatchdogAction::Alert => "alert",
+        }
+    }
+}
+
 /// State of the queue at a poll. Counters count since the start, and continue in a storm even if PFC is not obeyed then.
 ///
 /// The first three fields come from [`PauseTimers`](super::PauseTimers). If another thread sets the timers, read them in this order: a

@@ -94,7 +94,7 @@ mod opcode {
 }
 
 /// Returns the checksum of an IPv4 header (RFC 1071): 0 for a header with a valid checksum.
-fn ipv4_checksum(header: &[u8]) -> u16 {
+pub fn ipv4_checksum(header: &[u8]) -> u16 {
     let words = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
     let sum: u32 = words.sum();
     let folded = (sum & 0xffff) + (sum >> 16);

@@ -59,6 +59,8 @@ pub struct ConformanceLoad {
     queue_of: Vec<[Class; 8]>,
     egress: Vec<EgressPort>,
     lost: u64,
+    /// Ingress queue of the first dropped lossless frame.
+    lost_by: Option<QueueId>,
     frames: u64,
     /// Digest of all frames' admissions and all changes of pauses.
     digest: u64,
@@ -124,6 +126,7 @@ impl ConformanceLoad {
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             now: 0,
             lost: 0,
+            lost_by: None,
             frames: 0,
             digest: 0,
         };
@@ -219,7 +222,10 @@ impl ConformanceLoad {
                 Admission::Admit(_) => {
                     self.egress[egress.port().index()].queues[egress.class().index()].push_back(frame);
                 }
-                Admission::Drop(DropReason::HeadroomViolation) => self.lost += 1,
+                Admission::Drop(DropReason::HeadroomViolation) => {
+                    self.lost += 1;
+                    self.lost_by.get_or_insert(ingress);
+                }
                 Admission::Drop(_) => {
                     assert_eq!(ingress.class(), LOSSY, "a lossless frame dropped like a lossy one");
                 }
@@ -292,6 +298,11 @@ impl ConformanceLoad {
     /// Returns the number of dropped frames of lossless classes.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Returns the ingress queue of the first of them; `None` if there is none.
+    pub fn lost_by(&self) -> Option<QueueId> {
+        self.lost_by
     }
 
     /// Returns the number of frames that arrived.

@@ -132,8 +132,9 @@ impl<P: Packet> Transmitter<P> {
     pub(super) fn discard(&mut self, now: Time, reason: DropReason) -> usize {
         let mut discarded = 0;
         loop {
-            let more = self.take_over(now) + self.transmission.discard_ports(now, reason);
-            if more == 0 {
+            let taken = self.take_over(now);
+            let more = self.transmission.discard_ports(now, reason);
+            if taken + more == 0 {
                 return discarded;
             }
             discarded += more;

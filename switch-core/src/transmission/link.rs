@@ -2,7 +2,7 @@
 
 use weir_flowctl::MessageGenerator;
 use weir_mmu::EcnMarker;
-use weir_units::{CLASSES, ClassSet, Time};
+use weir_units::{CLASSES, ClassSet, Span, Time};
 
 use super::{Transmission, TransmitMode};
 use crate::packet::Packet;
@@ -100,7 +100,12 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         let (port, runtime_config) = (&mut ports[index], &shared.runtime_config);
         let state = shared.port(port.id);
         port.scheduler.set(runtime_config.quanta(), runtime_config.strict());
-        port.limits.set_rates(now, state.rate(), runtime_config.rates());
+        let rates = runtime_config.rates();
+        // On lcores they are allocated at the start; in virtual time, which is never late, when a class gets its first rate.
+        if !M::IS_RECONFIGURABLE && rates.iter().any(Option::is_some) {
+            port.limits.allocate(state.rate(), Span::ZERO);
+        }
+        port.limits.set_rates(now, state.rate(), rates);
         if let Some(config) = runtime_config.watchdog() {
             port.watchdogs.set_config(&config);
         }
