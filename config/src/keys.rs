@@ -533,7 +533,11 @@ pub(crate) mod pfc_watchdog {
     const TIME_DEFAULT: &str = "200 ms, and as much again for each further 32 ports without clones";
     pub(crate) const ACTION: Key<WatchdogAction> = Key::choice(
         "action",
-        &[("drop", WatchdogAction::Drop), ("forward", WatchdogAction::Forward), ("alert", WatchdogAction::Alert)],
+        &[
+            (WatchdogAction::Drop.name(), WatchdogAction::Drop),
+            (WatchdogAction::Forward.name(), WatchdogAction::Forward),
+            (WatchdogAction::Alert.name(), WatchdogAction::Alert),
+        ],
         "Action in a storm. `\"drop\"`: drops the queue, arrivals for it, and frames that its port receives in the \
          class; sends no PFC for it. `\"forward\"`: ignores the pause. `\"alert\"`: only reports.",
     )

@@ -103,6 +103,15 @@ impl ConfigTable {
         }
     }
 
+    /// Value at a key: a string's content, or else TOML; `None` for a table.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match &self.entry(key)?.setting {
+            ConfigValue::Value { string: Some(string), .. } => Some(string),
+            ConfigValue::Value { fragment, .. } => Some(&fragment.text),
+            _ => None,
+        }
+    }
+
     /// Table at a key.
     pub fn table(&self, key: &str) -> Option<&ConfigTable> {
         match &self.entry(key)?.setting {
@@ -177,6 +186,15 @@ impl ConfigTable {
     /// Sets a key to a string, which must have no quotes or control characters.
     pub fn set_string(&mut self, key: &str, value: &str, origin: Option<&SourceSpan>) {
         self.set(key, &format!("\"{value}\""), origin);
+    }
+
+    /// Sets a key to the value of another table's key `from`, if that exists. Errors point at that value.
+    pub fn set_from(&mut self, key: &str, other: &ConfigTable, from: &str) {
+        let Some(Entry { key: Fragment { origin, .. }, setting, .. }) = other.entry(from) else { return };
+        let key_piece = Fragment { text: key.to_owned(), origin: origin.clone() };
+        let entry = Entry { name: key.to_owned(), key: key_piece, setting: setting.clone() };
+        self.take(key);
+        self.entries.push(entry);
     }
 
     /// Sets a key to a table.

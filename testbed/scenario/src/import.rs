@@ -14,12 +14,12 @@ pub mod simai;
 mod text;
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
 pub use fabric::FabricOptions;
 pub(crate) use text::SourceFile;
 
+use crate::data_file;
 use crate::workload::{ScheduleError, SchedulePlace};
 
 /// Scenario imported from another tool's files.
@@ -100,7 +100,7 @@ pub(crate) fn read_file(path: &Path) -> Result<(String, Vec<u8>), ImportErrors> 
         ImportErrors::one(&path.display().to_string(), None, problem, "name a file of the simulator")
     };
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    fs::read(path).map_err(cannot).map(|content| (name, content))
+    data_file::read(path).map_err(cannot).map(|content| (name, content))
 }
 
 /// Reads a text file.

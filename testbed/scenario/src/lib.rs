@@ -46,6 +46,7 @@
 
 #![forbid(unsafe_code)]
 
+mod data_file;
 pub mod import;
 pub mod link;
 mod port_ref;

@@ -55,6 +55,8 @@ pub struct Scenario {
     pub routes: Option<Arc<Routes>>,
     /// Link outages, between switches or to hosts; for virtual time only.
     pub outages: Vec<Outage>,
+    /// Changes of the switches' settings during the run, earliest first; for virtual time only.
+    pub changes: Vec<RuntimeChange>,
     /// Delay from a change of an inter-switch link until all switches use routes around it; `None` if only the switches at its ends ever
     /// do.
     pub routing_delay: Option<Span>,
@@ -92,6 +94,19 @@ pub struct Scenario {
     pub notes: Vec<String>,
     /// Real hosts and tools; only for the backend with real hosts.
     pub real: Option<RealPlan>,
+}
+
+/// Change of a setting of all switches during a run, as by `weir set`.
+#[derive(Clone, Debug)]
+pub struct RuntimeChange {
+    /// Instant of the change.
+    pub at: Time,
+    /// Key of a switch's file, as `weir set` has it: `buffer.dt.alpha`.
+    pub key: String,
+    /// Value of the key from then on; a string without its quotes.
+    pub value: String,
+    /// Configurations of all switches from then on.
+    pub switches: Arc<[SwitchConfig]>,
 }
 
 /// Capture at one port: every flow-control frame, and a number of data frames.
@@ -253,6 +268,7 @@ impl Scenario {
             plan.end_at(end);
         }
         self.snapshots.retain(|at| *at <= end);
+        self.changes.retain(|change| change.at <= end);
         self.windows.retain(|window| window.from < end);
         self.windows.iter_mut().for_each(|window| window.to = window.to.min(end));
         if self.windows.is_empty() {
@@ -402,6 +418,7 @@ impl Scenario {
             traffic: Vec::new(),
             routes: None,
             outages: Vec::new(),
+            changes: Vec::new(),
             routing_delay: None,
             link_overhead: LINK_OVERHEAD,
             frame_times: SerialisationRounding::Exact,
@@ -585,6 +602,11 @@ impl Scenario {
     /// Returns the time dilation: the factor by which the scenario runs slower than real time.
     pub fn time_dilation(&self) -> u32 {
         self.switches.first().map_or(1, |switch| switch.time_dilation)
+    }
+
+    /// Whether the drawn ports are those of the hosts, the default.
+    pub fn has_default_draw(&self) -> bool {
+        self.draw.iter().copied().eq(self.hosts.iter().map(HostPlan::place))
     }
 
     /// Returns a port's name: `p0` with a single switch, `S1.p0` with several.

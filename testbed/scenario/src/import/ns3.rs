@@ -332,10 +332,7 @@ fn of_sizes(
     options: &Options,
     report: &mut ImportReport,
 ) -> Result<Workload, ImportErrors> {
-    SizeCdf::parse(&sizes.text).map_err(|error| {
-        let problem = format!("this is no distribution of sizes: {error}");
-        ImportErrors::one(&sizes.name, None, problem, "write a size and a cumulative share on each line")
-    })?;
+    check_sizes(sizes)?;
     let load = config.shares.get("LOAD").map(|share| share / 100).filter(|ppb| *ppb > 0);
     let how = match load {
         Some(load) => format!("at a load of {}", share(load)),
@@ -344,6 +341,14 @@ fn of_sizes(
     let text = format!("no flow list: Poisson arrivals of its sizes {how}, between all hosts");
     report.approximated.push(ImportNote::for_file(&sizes.name, text));
     Ok(Workload::drawn(options, sizes.text.clone(), load.unwrap_or(500_000_000)))
+}
+
+fn check_sizes(sizes: &SourceFile) -> Result<(), ImportErrors> {
+    let refused = |error| {
+        let problem = format!("this is no distribution of sizes: {error}");
+        ImportErrors::one(&sizes.name, None, problem, "write a size and a cumulative share on each line")
+    };
+    SizeCdf::parse(&sizes.text).map(drop).map_err(refused)
 }
 
 fn report_files(

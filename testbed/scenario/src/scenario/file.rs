@@ -5,6 +5,7 @@
 
 mod assemble;
 mod build;
+mod changes;
 mod compose;
 mod control;
 mod fabrics;
@@ -26,6 +27,7 @@ mod plan;
 mod reading;
 mod receive_limits;
 mod routing;
+mod run_changes;
 mod run_diagnostics;
 mod slow_receivers;
 mod switches;

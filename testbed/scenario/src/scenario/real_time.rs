@@ -30,6 +30,8 @@ impl Scenario {
             Some(format!("host {} has several ports, which takes virtual time", self.hosts[port.first_port?].name))
         };
         let of_outages = || self.outages.first().map(|_| "its links are cut in virtual time only".to_owned());
+        let of_changes =
+            || self.changes.first().map(|_| "its switches' settings change in virtual time only".to_owned());
         let of_llr = || {
             let has_llr =
                 self.links.iter().any(|link| link.llr.is_some()) || self.hosts.iter().any(|host| host.llr.is_some());
@@ -102,6 +104,7 @@ impl Scenario {
             .or_else(of_hosts)
             .or_else(of_routes)
             .or_else(of_outages)
+            .or_else(of_changes)
             .or_else(of_llr)
             .or_else(of_frames)
             .or_else(of_times)

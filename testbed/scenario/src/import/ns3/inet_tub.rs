@@ -9,7 +9,7 @@ use super::control::CongestionPreset;
 use super::round_trips::RoundTrips;
 use super::topology::{Link, Topology};
 use super::workloads::{Pattern, Workload, WorkloadTraffic};
-use super::{Options, count};
+use super::{Options, check_sizes, count};
 use crate::import::document::{exact_size, exact_span, quoted, share};
 use crate::import::text::{SourceFile, decimal, lines};
 use crate::import::{ImportErrors, ImportNote, ImportReport};
@@ -86,7 +86,8 @@ impl Alphas {
             let ppb = line.as_ref().and_then(|line| decimal(line.fields[0], 9)).filter(|ppb| *ppb > 0);
             ppb.map(share).ok_or_else(|| {
                 let problem = format!("there is no α of queue {queue}");
-                let number = line.map_or(usize::from(queue) + 1, |line| line.number);
+                // Of a line that is missing, the end of the file.
+                let number = line.map_or_else(|| source.text.lines().count().max(1), |line| line.number);
                 ImportErrors::one(&source.name, Some(number), problem, "write a number above 0 on each of 8 lines")
             })
         };
@@ -237,6 +238,7 @@ pub(super) fn workloads(
     report: &mut ImportReport,
 ) -> Result<Vec<Workload>, ImportErrors> {
     let racks = Racks::new(topology, file)?;
+    sizes.map(check_sizes).transpose()?;
     let until = arguments.times[1].saturating_sub(arguments.times[0]);
     let line = topology.tiers.and_then(|tiers| tiers.rates).map_or(1, |[servers, _]| servers.as_bps());
     let mut workloads = Vec::new();

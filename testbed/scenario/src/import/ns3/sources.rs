@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::arguments::Arguments;
 use super::config::Config;
 use super::detect::{EXPECTED, FileKind, detect};
+use crate::data_file;
 use crate::import::{ImportErrors, ImportNote};
 use crate::import::{SourceFile, read_text};
 
@@ -186,7 +187,7 @@ fn of_folder(folder: &Path) -> Result<Vec<Candidate>, ImportErrors> {
     paths.sort();
     let read = |path: PathBuf| {
         // Binary files are ignored.
-        let text = fs::read_to_string(&path).unwrap_or_default();
+        let text = data_file::read_text(&path).unwrap_or_default();
         let source = SourceFile { name: file_name(&path), text };
         let kind = detect(&source.name, &source.text);
         Candidate { path, source, kind, is_named: false }

@@ -23,6 +23,7 @@ use super::notes;
 use super::plan::{RunContext, ScenarioPlan};
 use super::receive_limits;
 use super::routing::{self, Routing, StaticRouting};
+use super::run_changes;
 use super::run_diagnostics::RunDiagnostics;
 use super::switches::Switches;
 use super::topology::HostPart;
@@ -50,7 +51,7 @@ pub(super) fn scenario<'p>(
     diagnostics: &mut RunDiagnostics,
 ) -> Option<Scenario> {
     let before = diagnostics.len();
-    let switches = Switches::read(plan, run, context, diagnostics)?;
+    let switches = Switches::read(plan, run, context, &[], diagnostics)?;
     let build = Build { plan, run, context, switches };
     build.check_flow_control(diagnostics);
     if !plan.topology.is_fabric {
@@ -68,7 +69,11 @@ pub(super) fn scenario<'p>(
     {
         build.check_paths(&carried, routing, &mut hosts, diagnostics);
     }
-    (diagnostics.len() == before).then(|| build.scenario(hosts, carried, routing, notes))
+    let changes = match diagnostics.len() == before {
+        true => run_changes::of_run(plan, run, context, &build.switches, diagnostics),
+        false => Vec::new(),
+    };
+    (diagnostics.len() == before).then(|| Scenario { changes, ..build.scenario(hosts, carried, routing, notes) })
 }
 
 #[derive(Default)]
@@ -321,7 +326,7 @@ impl<'p> Build<'p> {
         }
         let mut point = |key: String, class: Class, senders: &BTreeSet<u32>, transport: &TransportConfig| {
             self.check_tcp(transport, &key, diagnostics);
-            self.dscp(class, senders, &format!("{key}.class"), diagnostics)
+            self.dscp(class, senders, ClassUse::Data, &format!("{key}.class"), diagnostics)
         };
         let of_flows = plan.flows.iter().map(|flow| {
             let key = format!("flows[{}]", flow.number);
@@ -433,11 +438,18 @@ impl<'p> Build<'p> {
         }
     }
 
-    /// Returns the transport of messages, with the DSCP of acknowledgements that have a class of their own.
-    fn transport(&self, transport: &TransportConfig, key: &str, diagnostics: &mut RunDiagnostics) -> Option<Transport> {
+    /// Returns the transport of messages to these hosts, with the DSCP of acknowledgements that have a class of their own.
+    fn transport(
+        &self,
+        transport: &TransportConfig,
+        receivers: &BTreeSet<u32>,
+        key: &str,
+        diagnostics: &mut RunDiagnostics,
+    ) -> Option<Transport> {
         let Some(class) = transport.ack_class() else { return Some(transport.transport.clone()) };
         let place = transport.ack_class_place.as_deref().unwrap_or(key);
-        Some(transport.with_acks(AckPoint { class, dscp: self.dscp(class, &BTreeSet::new(), place, diagnostics)? }))
+        let dscp = self.dscp(class, receivers, ClassUse::Acks, place, diagnostics)?;
+        Some(transport.with_acks(AckPoint { class, dscp }))
     }
 
     fn traffic_plan(
@@ -473,7 +485,7 @@ impl<'p> Build<'p> {
         Some(TrafficPlan {
             name: workload.name.clone(),
             points: points.into(),
-            transport: self.transport(transport, &key, diagnostics)?,
+            transport: self.transport(transport, &workload.kind.receivers(), &key, diagnostics)?,
             congestion_control,
             ack_every: transport.ack_every,
             retransmission: transport.retransmission,
@@ -533,7 +545,7 @@ impl<'p> Build<'p> {
             ack_every: flow.transport.ack_every,
             retransmission: flow.transport.retransmission,
             loss_recovery: flow.transport.loss_recovery,
-            transport: self.transport(&flow.transport, &key, diagnostics)?,
+            transport: self.transport(&flow.transport, &BTreeSet::from([flow.to as u32]), &key, diagnostics)?,
         };
         Some(FlowPlan { name: flow.name.clone(), from, to, config })
     }
@@ -558,12 +570,12 @@ impl<'p> Build<'p> {
     }
 
     /// Returns the first DSCP of a class; `place` is the path of the class in the file. All switches give the DSCP that class; or, where
-    /// classes have other priority groups or queues, the ports of the `senders`, and those of all hosts without any, give it this priority
-    /// group.
+    /// classes have other priority groups or queues, the ports of the `senders` of its frames give it this priority group.
     fn dscp(
         &self,
         class: Class,
         senders: &BTreeSet<u32>,
+        class_use: ClassUse,
         place: &str,
         diagnostics: &mut RunDiagnostics,
     ) -> Option<Dscp> {
@@ -579,49 +591,53 @@ impl<'p> Build<'p> {
         let common = (0..64).find(|point| maps.iter().all(|map| has_class(map, *point)));
         if common.is_none() {
             let (message, help) = match is_identity {
-                true => self.no_class(class),
-                false => self.no_group(class, senders),
+                true => self.no_class(class, class_use),
+                false => self.no_group(class, senders, class_use),
             };
             self.refuse(place, message, help, diagnostics);
         }
         common.map(|point| Dscp::new(point as u8))
     }
 
-    /// Returns the ports of these hosts, or of all without any.
+    /// Returns the ports of these hosts.
     fn sender_ports(&self, senders: &BTreeSet<u32>) -> impl Iterator<Item = PortRef> {
         let hosts = self.plan.topology.hosts.iter().enumerate();
-        let is_sender = |(n, host): &(usize, &HostPart)| {
-            senders.is_empty() || senders.contains(&(host.first_port.unwrap_or(*n) as u32))
-        };
+        let is_sender = |(n, host): &(usize, &HostPart)| senders.contains(&(host.first_port.unwrap_or(*n) as u32));
         hosts.filter(is_sender).map(|(_, host)| self.place(&host.port))
     }
 
     /// Returns the reason for which no DSCP has a class at all switches, with the correction.
-    fn no_class(&self, class: usize) -> (String, String) {
+    fn no_class(&self, class: usize, class_use: ClassUse) -> (String, String) {
         let without = self
             .switches
             .distinct()
             .find(|(_, config)| !config.class_maps().any(|(map, _)| map.dscp.contains(&(class as u8))));
         let apart = self.switches.distinct().find_map(|(_, config)| Some((config, port_apart(config, class)?)));
-        let help = format!("write another class, or {class} for a DSCP in [switch.classes.dscp]: 40 = {class}");
+        let other = class_use.key();
+        let help = format!("write another {other}, or {class} for a DSCP in [switch.classes.dscp]: 40 = {class}");
         match (without, apart) {
             (Some((_, config)), _) => (format!("switch {} gives class {class} to no DSCP", config.name), help),
             (None, Some((config, port))) => (
                 format!("switch {}, port {port}: its `dscp` gives class {class} to other DSCPs", config.name),
-                format!("write another class, or {class} for a DSCP that has it in [classes.dscp]"),
+                format!("write another {other}, or {class} for a DSCP that has it in [classes.dscp]"),
             ),
             (None, None) => (format!("the switches give class {class} to different DSCPs"), help),
         }
     }
 
-    /// Returns the reason for which no DSCP has a priority group at the senders' ports, with the correction.
-    fn no_group(&self, group: usize, senders: &BTreeSet<u32>) -> (String, String) {
+    /// Returns the reason for which no DSCP has a priority group at the ports of the frames' senders, with the correction.
+    fn no_group(&self, group: usize, senders: &BTreeSet<u32>, class_use: ClassUse) -> (String, String) {
         let lacks_it =
             |at: &PortRef| !self.config(at.switch).class_map(at.port).group_of_dscp().contains(&(group as u8));
+        let other = class_use.key();
         let Some(at) = self.sender_ports(senders).find(lacks_it) else {
+            let (who, apart) = match class_use {
+                ClassUse::Data => ("senders", "the senders of each DSCP"),
+                ClassUse::Acks => ("receivers, which send TCP's acknowledgements,", "the receivers of each DSCP"),
+            };
             return (
-                format!("the ports of the senders have different DSCPs in priority group {group}"),
-                "write another class, or the senders of each DSCP into a flow or workload of their own".to_owned(),
+                format!("the ports of the {who} have different DSCPs in priority group {group}"),
+                format!("write another {other}, or {apart} into a flow or workload of their own"),
             );
         };
         let (config, map) = (self.config(at.switch), self.config(at.switch).class_map(at.port));
@@ -629,10 +645,14 @@ impl<'p> Build<'p> {
             Some(class) => format!("give a DSCP class {class}, whose priority group it is: dscp = {{ 40 = {class} }}"),
             None => format!("give the class of a DSCP that group: tc_to_pg = {{ {group} = {group} }}"),
         };
-        let port = &config.ports[at.port].name;
-        let message =
-            format!("switch {}, port {port}: no DSCP has priority group {group}, which is a flow's class", config.name);
-        (message, format!("write another class, or {help}"))
+        let key = config.class_map_key(at.port, &["tc_to_pg", "dscp"]);
+        let (switch, port) = (&config.name, &config.ports[at.port].name);
+        let message = format!(
+            "switch {switch}, port {port}: no DSCP has priority group {group}, which is {}; its map is in {}",
+            class_use.label(),
+            self.switches.place_of(at.switch, &key),
+        );
+        (message, format!("write another {other}, or {help}"))
     }
 
     fn scenario(
@@ -676,6 +696,7 @@ impl<'p> Build<'p> {
                 _ => None,
             },
             outages: plan.outages.clone(),
+            changes: Vec::new(),
             routing_delay: plan.routing_delay,
             link_overhead: plan.link_overhead,
             frame_times: plan.frame_times,
@@ -724,6 +745,32 @@ impl<'p> Build<'p> {
             }
         }
         all.join(", ")
+    }
+}
+
+/// Frames that a class is for.
+#[derive(Clone, Copy)]
+enum ClassUse {
+    /// Messages of a flow or workload.
+    Data,
+    /// Acknowledgements of TCP that have a class of their own.
+    Acks,
+}
+
+impl ClassUse {
+    /// Name of the key.
+    fn key(self) -> &'static str {
+        match self {
+            ClassUse::Data => "class",
+            ClassUse::Acks => "ack_class",
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            ClassUse::Data => "a flow's class",
+            ClassUse::Acks => "`ack_class`, that of TCP's acknowledgements",
+        }
     }
 }
 

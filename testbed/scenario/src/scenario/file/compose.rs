@@ -6,6 +6,7 @@ use weir_nic::host::TelemetryMode;
 use weir_reader::settings::{ConfigTable, MergedFile, SourceSpan};
 use weir_units::MacAddr;
 
+use super::changes::ChangePart;
 use super::keys::{OF_DEVICE, SECTIONS, names, of_switch};
 use super::plan::{RunPart, ScenarioPlan};
 use super::topology::{HostPart, LinkPart, PortName, Topology};
@@ -16,13 +17,14 @@ const REPLACED_TABLES: &[&str] = &["flow_control"];
 /// Device keys of a port.
 const DEVICES: &[&str] = &["ring", "clone_of"];
 
-/// Composes a switch's file in a run, with its ports.
+/// Composes a switch's file in a run, with its ports, after `changes`.
 pub(super) fn draft(
     plan: &ScenarioPlan,
     run: &RunPart,
     switch: usize,
     attached: &[Attachment<'_>],
     time_dilation: u32,
+    changes: &[&ChangePart],
 ) -> MergedFile {
     let part = &plan.topology.switches[switch];
     let mut over = run.settings.clone();
@@ -56,6 +58,7 @@ pub(super) fn draft(
         attached.add_to(&mut file, &port, mac_of_port(switch, number));
     }
     add_static_macs(plan, switch, &mut file);
+    changes.iter().for_each(|change| change.apply(&mut file));
     let of_run = if plan.runs.len() > 1 { format!(" in run \"{}\"", run.name) } else { String::new() };
     let name = format!("{}: switch {}{of_run}", plan.source.name(), part.name);
     MergedFile::new(&name, &file.with_origin(part.origin.clone()))

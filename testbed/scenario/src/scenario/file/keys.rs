@@ -86,6 +86,7 @@ mod top_level {
     const WORKLOADS: Key<()> = Key::other("workloads", "tables", "Random or listed messages of many hosts.");
     const ROUTES: Key<()> = Key::other("routes", "tables", "Static routes.");
     const OUTAGES: Key<()> = Key::other("outages", "tables", "Links that are cut.");
+    const CHANGES: Key<()> = Key::other("changes", "tables", "Settings of the switches that change during a run.");
     const SLOW_RECEIVERS: Key<()> = Key::other("slow_receivers", "tables", "Hosts that receive slowly.");
     const WINDOWS: Key<()> = Key::other("windows", "tables", "Intervals of the summary.").or_else("the last quarter");
     const CAPTURE: Key<()> = Key::other("capture", "table", "Frames that are written to a capture.");
@@ -104,6 +105,7 @@ mod top_level {
         &WORKLOADS,
         &ROUTES,
         &OUTAGES,
+        &CHANGES,
         &SLOW_RECEIVERS,
         &WINDOWS,
         &CAPTURE,
@@ -1012,6 +1014,18 @@ pub(super) mod others {
         Key::time("for", PERIODS, "Length of each outage, with `every`.").or_else("up to `until`");
     pub(super) const OUTAGE: Keys = &[&LINK, &AT, &MENDED, &INTERVAL, &OUTAGE_LENGTH];
 
+    const CHANGE_AT: Key<()> = Key::other("at", UP_TO_END, "Instant of the change.").or_else("required");
+    const CHANGE_KEY: Key<()> = Key::other(
+        "key",
+        "key",
+        "Key of `[switch.buffer]` or `[[switch.classes.queues]]` that `weir set` changes, in its form: `\"buffer.dt.alpha\"`, \
+         `\"classes.queues.3.ecn.kmin\"`. Virtual time only.",
+    )
+    .or_else("required");
+    const CHANGE_VALUE: Key<()> = Key::other("value", "value of the key", "Value from then on.").or_else("required");
+    const CHANGE_RUN: Key<()> = Key::other("run", "run", "Run of `[[runs]]` that changes.").or_else("all runs");
+    pub(super) const CHANGE: Keys = &[&CHANGE_AT, &CHANGE_KEY, &CHANGE_VALUE, &CHANGE_RUN];
+
     const BUFFER_MAX: Bytes = Bytes::mb(1_000);
     const HOSTS: Key<()> =
         Key::other("hosts", "list of hosts", "Hosts that are slow, each in one table at most.").or_else("all hosts");
@@ -1141,6 +1155,7 @@ const FIXED: &[TableSchema] = &[
     TableSchema::inline("workloads.sizes", "`sizes` of [[workloads]]", workload::SIZES_KEYS),
     TableSchema::array("routes", others::ROUTE),
     TableSchema::array("outages", others::OUTAGE),
+    TableSchema::array("changes", others::CHANGE),
     TableSchema::array("slow_receivers", others::SLOW_RECEIVER),
     TableSchema::array("windows", others::WINDOW),
     TableSchema::table("llr", llr::KEYS),

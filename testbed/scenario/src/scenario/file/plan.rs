@@ -12,6 +12,7 @@ use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Alpha, BitRate, Bytes, ClassSet, SerialisationRounding, Span, Time};
 
 use super::Expectation;
+use super::changes::{self, ChangePart};
 use super::fabrics;
 use super::forwarding::StaticForwarding;
 use super::keys::{others, scenario as keys};
@@ -54,6 +55,8 @@ pub(super) struct ScenarioPlan {
     /// Static MACs; `None` for ECMP.
     pub forwarding: Option<StaticForwarding>,
     pub outages: Vec<Outage>,
+    /// Changes of the switches' settings during the runs, earliest first.
+    pub changes: Vec<ChangePart>,
     pub llr: LlrPart,
     pub slow_receivers: Vec<SlowReceivers>,
     pub seed: u64,
@@ -123,6 +126,7 @@ impl ScenarioPlan {
             false => Topology::read(root, folder, &nic, end, seed),
         };
         let flows = traffic::read(root, &topology, &nic, end);
+        let runs = runs(root, &name);
         ScenarioPlan {
             source: root.doc().source().clone(),
             shows_flow_gauges: scenario.get(&keys::FLOW_GAUGES),
@@ -146,7 +150,8 @@ impl ScenarioPlan {
             windows: windows(root, end),
             draw: draw(&scenario, &topology),
             capture: capture(root, &topology, end),
-            runs: runs(root, &name),
+            changes: changes::read(root, &run_names(&runs), end),
+            runs,
             name,
             seed,
             ecmp_seed,
@@ -336,6 +341,10 @@ fn capture(root: &Table<'_>, topology: &Topology, end: Time) -> Option<CapturePa
     let data_from = instant(&table, "data_from", Time::ZERO, end);
     let data_frames = table.get(&others::DATA_FRAMES);
     Some(CapturePart { host: host?, data_from, data_frames })
+}
+
+fn run_names(runs: &[RunPart]) -> Vec<&str> {
+    runs.iter().map(|run| run.name.as_str()).collect()
 }
 
 /// Reads the runs; by default there is one, with the scenario's name.

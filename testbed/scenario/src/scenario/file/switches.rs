@@ -1,10 +1,12 @@
 //! Switches of a run.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use weir_config::{ConfigErrors, Device, SwitchConfig};
 use weir_reader::settings::MergedFile;
 
+use super::changes::ChangePart;
 use super::compose::{Attachment, attachments, draft, mac_of_host, mac_of_port};
 use super::plan::{RunContext, ScenarioPlan};
 use super::run_diagnostics::RunDiagnostics;
@@ -23,11 +25,12 @@ struct SwitchGroup {
 }
 
 impl Switches {
-    /// Reads the switches' files; `None` if any has errors.
+    /// Reads the switches' files after `changes`; `None` if any has errors.
     pub(super) fn read(
         plan: &ScenarioPlan,
         run: usize,
         context: RunContext<'_>,
+        changes: &[&ChangePart],
         diagnostics: &mut RunDiagnostics,
     ) -> Option<Switches> {
         let attached = attachments(&plan.topology, context.real);
@@ -35,7 +38,7 @@ impl Switches {
         let mut good = Vec::new();
         for members in alike(plan, &attached) {
             let first = members[0];
-            let draft = draft(plan, &plan.runs[run], first, &attached[first], context.time_dilation);
+            let draft = draft(plan, &plan.runs[run], first, &attached[first], context.time_dilation, changes);
             match draft.read(weir_config::parse_for_virtual_time) {
                 Ok(config) => good.push(config),
                 Err(errors) => members.iter().for_each(|switch| diagnostics.add(run, Some(*switch), errors.clone())),
@@ -63,6 +66,17 @@ impl Switches {
     /// Returns one switch of each group. Report its errors with [`Switches::refuse`], for they are the group's.
     pub(super) fn distinct(&self) -> impl Iterator<Item = (usize, &SwitchConfig)> {
         self.groups.iter().map(|group| (group.members[0], &self.configs[group.members[0]]))
+    }
+
+    /// Returns the place of a key of a switch's file, without folders: `queues.toml:8`.
+    pub(super) fn place_of(&self, switch: usize, key: &str) -> String {
+        let draft = &self.groups[self.group_of[switch]].draft;
+        let traced = draft.traced(self.configs[switch].error_at(key, "", ""));
+        let place = traced.iter().next().map(|error| {
+            let file = Path::new(error.file()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            error.line().map_or_else(|| file.clone(), |line| format!("{file}:{line}"))
+        });
+        place.unwrap_or_default()
     }
 
     /// Reports errors of a switch, and of all others of its group.

@@ -1,5 +1,6 @@
 //! Valid files.
 
+mod changes;
 mod fabrics;
 mod slow_receivers;
 mod workloads;
@@ -31,11 +32,15 @@ fn ring() -> Vec<ScenarioRun> {
 
 /// Parses two switches with a host each, and `more`.
 fn pair(more: &str) -> Vec<ScenarioRun> {
-    good(&format!(
+    good(&pair_text(more))
+}
+
+fn pair_text(more: &str) -> String {
+    format!(
         "scenario.end = \"10ms\"\nswitch.port.rate = \"10Gbps\"\n[[switches]]\nname = \"S1\"\n[[switches]]\nname = \"S2\"\n\
          [[hosts]]\nname = \"H1\"\nport = \"S1.h1\"\n[[hosts]]\nname = \"H2\"\nport = \"S2.h2\"\n\
          [[links]]\nends = [\"S1.next\", \"S2.prev\"]\n{more}"
-    ))
+    )
 }
 
 fn can_start(scenario: &Scenario) {
@@ -143,6 +148,22 @@ fn a_host_pauses_the_queue_of_its_senders_port() {
     // Acknowledgements have the priority group of the receiver's port.
     let runs = queues("[nic]\nack_class = \"with-data\"\n[[flows]]\nfrom = \"c\"\nto = \"b\"\nclass = 3\n").unwrap();
     assert_eq!([2, 1].map(|host| runs[0].scenario.hosts[host].nic.queue_of_dscp[3]), [2, 3]);
+}
+
+#[test]
+fn the_class_of_acknowledgements_is_asked_of_receivers_alone() {
+    let flow = |[from, to]: [&str; 2]| {
+        queues(&format!(
+            "[[flows]]\nfrom = \"{from}\"\nto = \"{to}\"\nclass = 1\ntransport = \"tcp-cubic\"\ntcp = {{ ack_class = 4 }}\n"
+        ))
+    };
+    // Port a has no frames of priority group 4.
+    let runs = flow(["a", "c"]).unwrap();
+    let weir_nic::host::Transport::Tcp(tcp) = &runs[0].scenario.flows[0].config.transport else {
+        panic!("another transport")
+    };
+    assert_eq!(tcp.acks.map(|acks| acks.class), Some(Class::new(4)));
+    assert!(flow(["c", "a"]).unwrap_err().render(false).contains("port a: no DSCP has priority group 4"));
 }
 
 #[test]

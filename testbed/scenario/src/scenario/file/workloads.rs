@@ -1,7 +1,6 @@
 //! `[[workloads]]` of the file. Their messages are drawn when the rates of the links are known.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
@@ -16,6 +15,7 @@ use super::keys::{self as limits, MESSAGE_BYTES_MAX, workload as keys};
 use super::nic::{Nic, TransportConfig};
 use super::reading::{classes, name, refuse_duplicates, refuse_foreign_keys, refuse_with_fix, require, time_range};
 use super::topology::Topology;
+use crate::data_file;
 use crate::workload::{
     Collective, CollectiveConfig, ConnectionMatrix, GoalSchedule, GraphRank, Message, MessageGraph, Rng, ScheduleError,
     SizeCdf, list,
@@ -129,6 +129,21 @@ impl WorkloadKind {
                 hosts.iter().copied().collect()
             }
             WorkloadKind::List(messages) => messages.iter().map(|message| message.from).collect(),
+            WorkloadKind::Graph(graph) => graph.ranks().iter().map(|rank| rank.host).collect(),
+        }
+    }
+
+    /// Returns the hosts that receive messages.
+    pub(super) fn receivers(&self) -> BTreeSet<u32> {
+        match self {
+            WorkloadKind::Poisson { receivers, .. }
+            | WorkloadKind::Incast { receivers, .. }
+            | WorkloadKind::ClosedLoop(LoopPart { receivers, .. }) => receivers.iter().copied().collect(),
+            WorkloadKind::Pairs { pairs: Pattern::Each(pairs), .. } => pairs.iter().map(|(_, to)| *to).collect(),
+            WorkloadKind::Pairs { pairs: Pattern::AllToAll(hosts) | Pattern::Permutation(hosts), .. } => {
+                hosts.iter().copied().collect()
+            }
+            WorkloadKind::List(messages) => messages.iter().map(|message| message.to).collect(),
             WorkloadKind::Graph(graph) => graph.ranks().iter().map(|rank| rank.host).collect(),
         }
     }
@@ -528,7 +543,7 @@ impl WorkloadReader<'_, '_> {
         let stretch = time_range(table, ["from", "until"], Time::ZERO..self.end, self.end);
         let hosts = self.hosts("senders");
         let file = table.string("file", "schedule.goal")?;
-        let schedule = match fs::read(self.folder.join(file)) {
+        let schedule = match data_file::read(&self.folder.join(file)) {
             Ok(bytes) => GoalSchedule::read(&bytes),
             Err(error) => {
                 self.refuse_unreadable(table, "file", file, &error);
@@ -698,7 +713,7 @@ impl WorkloadReader<'_, '_> {
     }
 
     fn text_of(&self, table: &Table<'_>, key: &str, file: &str) -> Option<String> {
-        let text = fs::read_to_string(self.folder.join(file));
+        let text = data_file::read_text(&self.folder.join(file));
         if let Err(error) = &text {
             self.refuse_unreadable(table, key, file, error);
         }
