@@ -4,8 +4,7 @@
 //! counters take longer and run after some windows only. They hold between any two instants, regardless of the time
 //! each node has reached.
 
-use weir_switch_core::Shared;
-use weir_units::{Class, PortId, QueueId, Time};
+use weir_units::Time;
 
 use super::{Sim, frame_conservation};
 
@@ -27,7 +26,7 @@ impl Sim {
         if windows.is_multiple_of(BUFFER_EVERY) {
             let switch = (windows / BUFFER_EVERY) as usize % self.partition.switches();
             let now = self.clock_of(switch);
-            let result = check_byte_conservation(self.partition.switch(switch).shared(), now);
+            let result = self.partition.switch(switch).shared().mmu.check_conservation(now);
             result.unwrap_or_else(|what| panic!("switch {switch} at {now:?}: {what}"));
         }
         if windows.is_multiple_of(SWITCH_EVERY) {
@@ -49,44 +48,4 @@ impl Sim {
     fn clock_of(&self, switch: usize) -> Time {
         self.clocks[self.partition.phases().node_phase(switch)]
     }
-}
-
-/// Checks that ingress occupancy equals egress lengths, and that pool usage equals the sum over queues.
-///
-/// # Errors
-/// Describes the values that differ.
-fn check_byte_conservation(switch: &Shared, now: Time) -> Result<(), String> {
-    let mmu = &switch.mmu;
-    let ports = || (0..mmu.layout().ports().len() as u16).map(PortId);
-    let queues = || ports().flat_map(|port| Class::ALL.map(|class| QueueId::new(port, class)));
-    let held: u64 = queues().map(|queue| mmu.held(queue).get()).sum();
-    let waiting: u64 = queues().map(|queue| mmu.egress_length(queue)).sum();
-    if held != waiting {
-        return Err(format!("ingress queues hold {held} B, egress queues {waiting} B"));
-    }
-    if held > mmu.layout().size().get() {
-        return Err(format!("{held} B in a buffer of {}", mmu.layout().size()));
-    }
-    let (mut shared, mut headroom, mut lossy) = (0, 0, 0);
-    for queue in queues().filter(|queue| mmu.held(*queue).get() > 0) {
-        let part = mmu.ingress_usage(queue, now);
-        shared += part.shared.get();
-        headroom += part.headroom.get();
-        if !mmu.layout().is_lossless(queue.port(), queue.class()) {
-            lossy += part.shared.get();
-        }
-    }
-    let pools = [
-        ("shared", shared, Some(mmu.pool_usage())),
-        ("headroom", headroom, mmu.headroom_pool_usage()),
-        ("egress lossy", lossy, mmu.egress_lossy_pool_usage()),
-    ];
-    for (name, held, pool) in pools {
-        if let Some(pool) = pool
-            && pool.used.get() != held
-        {
-            return Err(format!("queues hold {held} B of the {name} pool, but it counts {}", pool.used));
-        }
-    }
-    Ok(())
 }

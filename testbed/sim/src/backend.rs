@@ -12,6 +12,7 @@
 mod critical_paths;
 mod end;
 mod flow_ends;
+mod live;
 mod outages;
 mod stats;
 
@@ -31,7 +32,7 @@ use weir_results::run_dir::{
 };
 use weir_scenario::file::Expectation;
 use weir_scenario::workload::Message;
-use weir_scenario::{LinkPeer, LinkRef, PortRef, Scenario};
+use weir_scenario::{LinkPeer, LinkRef, PortRef, RuntimeChange, Scenario};
 use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
@@ -43,6 +44,7 @@ use super::{CompletedMessage, MessageSource, Sim, SimError, Threads, frame_conse
 use critical_paths::{PathTimes, PauseTimes};
 use end::{SimulationEnd, drain_time, undrained, until_end};
 use flow_ends::FlowEnds;
+pub use live::{LiveControl, LiveSample};
 use outages::Outages;
 use stats::{host_stats, link_stats};
 
@@ -115,6 +117,31 @@ impl SimBackend {
         observe: &mut dyn FnMut(&Progress),
         stop: &AtomicBool,
     ) -> Result<Summary, SimRunError> {
+        self.conduct(scenario, run, observe, None, stop)
+    }
+
+    /// Runs a scenario like [`SimBackend::run`], under the control of `live`.
+    ///
+    /// # Errors
+    /// Those of [`SimBackend::run`].
+    pub fn run_live(
+        &self,
+        scenario: &Scenario,
+        run: RunDir,
+        live: &mut dyn LiveControl,
+        stop: &AtomicBool,
+    ) -> Result<Summary, SimRunError> {
+        self.conduct(scenario, run, &mut |_| {}, Some(live), stop)
+    }
+
+    fn conduct(
+        &self,
+        scenario: &Scenario,
+        run: RunDir,
+        observe: &mut dyn FnMut(&Progress),
+        live: Option<&mut dyn LiveControl>,
+        stop: &AtomicBool,
+    ) -> Result<Summary, SimRunError> {
         let clock = (Instant::now(), cpu_time());
         let scenario = &until_end(scenario);
         check_memory(free_memory(), scenario)?;
@@ -127,6 +154,9 @@ impl SimBackend {
         let mut running = ActiveRun {
             ends: FlowEnds::new(scenario),
             outages: Outages::new(scenario),
+            changes: scenario.changes.iter().rev().cloned().collect(),
+            // The closure shortens the trait object's lifetime to the run's.
+            live: live.map(|live| -> &mut dyn LiveControl { live }),
             ideal_paths: IdealPaths::new(scenario),
             pauses: scenario.traffic.iter().any(|plan| plan.graph().is_some()).then(PauseTimes::default),
             measures: vec![MessageMeasures::new(); scenario.traffic.len()],
@@ -184,6 +214,9 @@ struct ActiveRun<'a> {
     nodes: Ns3Nodes,
     ends: FlowEnds,
     outages: Outages,
+    /// Changes of the switches' settings still ahead, the next one last.
+    changes: Vec<RuntimeChange>,
+    live: Option<&'a mut dyn LiveControl>,
     ideal_paths: IdealPaths<'a>,
     /// Pauses, if the scenario has graphs.
     pauses: Option<PauseTimes>,
@@ -229,7 +262,7 @@ impl ActiveRun<'_> {
         self.drain()
     }
 
-    /// Runs to an instant, applying outages; returns whether it got there without interruption.
+    /// Runs to an instant, applying outages and changes; returns whether it got there without interruption.
     fn advance(&mut self, until: Time) -> Result<bool, SimRunError> {
         loop {
             if self.outages.next() <= self.sim.now() {
@@ -241,12 +274,16 @@ impl ActiveRun<'_> {
                     self.recorder.record_mark(self.sim.now(), "all switches know the ways")?;
                 }
             }
+            while let Some(change) = self.changes.pop_if(|change| change.at <= self.sim.now()) {
+                self.sim.set_runtime_config(&change.switches);
+                self.recorder.record_mark(self.sim.now(), &format!("set {}={}", change.key, change.value))?;
+            }
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(false);
             }
             let now = self.sim.now();
             // Also at the current instant, whose events may be pending.
-            let next = until.min(self.outages.next()).min(now.saturating_add(self.run_step));
+            let next = until.min(self.next_change()).min(now.saturating_add(self.run_step));
             let before = Instant::now();
             self.sim.run_until(next);
             if let Some(host) = self.sim.full_host() {
@@ -262,10 +299,15 @@ impl ActiveRun<'_> {
             if took > RUN_STEP_TIME[0] {
                 self.report_progress();
             }
-            if next == until && self.outages.next() > until {
+            if next == until && self.next_change() > until {
                 return Ok(true);
             }
         }
+    }
+
+    /// Returns the instant of the next outage or change; [`Time::NEVER`] if there is none.
+    fn next_change(&self) -> Time {
+        self.outages.next().min(self.changes.last().map_or(Time::NEVER, |change| change.at))
     }
 
     fn report_progress(&mut self) {
@@ -406,6 +448,21 @@ impl ActiveRun<'_> {
         self.progress = self.progress_of.update(at, &flows, &self.reports);
         self.report_progress();
         self.sample_lengths();
+        self.update_live(at)
+    }
+
+    /// Lets the live control know of a sample, and schedules its changes.
+    fn update_live(&mut self, at: Time) -> Result<(), SimRunError> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        self.recorder.flush()?;
+        let record = self.recorder.so_far();
+        let deadlock = record.deadlock().filter(|deadlock| deadlock.persists());
+        let changes = live.after_sample(&LiveSample { at, deadlock: deadlock.map(|of| of.since) });
+        for change in changes {
+            assert!(change.at > at, "a change at {:?}, after the sample at {at:?}", change.at);
+            let place = self.changes.partition_point(|other| other.at > change.at);
+            self.changes.insert(place, change);
+        }
         Ok(())
     }
 

@@ -11,13 +11,20 @@ use super::Sim;
 /// # Errors
 /// Describes the counters that do not balance: a bug in the program.
 pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, String> {
-    let ports = || reports.iter().flat_map(|report| &report.ports);
     let switches = || (0..sim.partition.switches()).map(|switch| sim.partition.switch(switch));
     // Flow control to a port without a link is discarded.
     let control_tx = switches().zip(reports).flat_map(|(switch, report)| {
         let ports = report.ports.iter().enumerate();
         ports.filter(|(port, _)| switch.wire(*port).is_some()).map(|(_, port)| port.control_tx)
     });
+    // A message of another flow control than the port's counts by its kind, and as ignored.
+    let control_rx = switches().zip(reports).flat_map(|(switch, report)| {
+        report.ports.iter().zip(switch.shared().ports()).map(|(port, state)| {
+            let foreign = port.mismatch.foreign - state.regulator.mismatched_messages();
+            port.control_rx.messages() + port.control_rx.ignored + port.control_rx.malformed - foreign
+        })
+    });
+    let control_rx: u64 = control_rx.sum();
     let hosts = || (0..sim.partition.hosts()).map(|host| sim.host_frames(host));
     // Each frame received by a clone is a copy of the real port's frame.
     let cloned = switches().zip(reports).flat_map(|(switch, report)| {
@@ -27,13 +34,10 @@ pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, Stri
     let cloned: u64 = cloned.map(|class| class.rx_frames).sum();
     let faults = sim.fault_counters();
     let mut frames = FrameSummary {
-        hosts_sent: hosts().map(|[sent, _]| sent).sum(),
+        hosts_sent: sim.injected + hosts().map(|[sent, _]| sent).sum::<u64>(),
         hosts_received: hosts().map(|[_, received]| received).sum(),
         control_sent: control_tx.map(|counters| counters.messages()).sum(),
-        control_received: ports()
-            .map(|port| port.control_rx)
-            .map(|counters| counters.messages() + counters.ignored + counters.malformed)
-            .sum(),
+        control_received: control_rx,
         copied: reports.iter().map(|report| report.conservation.copied).sum::<u64>() + cloned,
         duplicated: faults.duplicated,
         faults_lost: faults.lost,

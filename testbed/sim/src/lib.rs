@@ -7,7 +7,7 @@
 //!
 //! A node (a switch or a host) wakes when a frame arrives, and at instants that it schedules. A frame takes its transmission
 //! time, then the propagation delay of the link, and has arrived with its last byte. Frames have no payload: they are the
-//! [`NicFrame`](weir_nic::host::NicFrame)s that hosts send. Switches and hosts react at once: `reaction = "0s"` in `[pfc]`
+//! [`NicFrame`]s that hosts send. Switches and hosts react at once: `reaction = "0s"` in `[pfc]`
 //! sizes headroom for that. `time_dilation` has no effect.
 //!
 //! Results are the same on every machine and for any number of threads ([`Sim::set_threads`]). An action of one node
@@ -91,7 +91,8 @@ mod worker_pool;
 
 use std::time::{Duration, Instant};
 
-use weir_nic::host::{Host, HostError};
+use weir_config::SwitchConfig;
+use weir_nic::host::{Host, HostError, NicFrame};
 use weir_results::deadlock::{Links, SwitchState};
 use weir_results::feedback::FeedbackStats;
 use weir_results::run_dir::FrameSummary;
@@ -115,7 +116,7 @@ use thread_tuner::ThreadTuner;
 use wire::{LostFrames, Wire};
 use worker_pool::WorkerPool;
 
-pub use backend::{SimBackend, SimRunError};
+pub use backend::{LiveControl, LiveSample, SimBackend, SimRunError};
 pub use build_id::build_id_of;
 pub use connections::{CompletedMessage, MessageSource};
 pub use cost_estimate::{CostEstimate, format_memory, free_memory};
@@ -142,8 +143,19 @@ pub struct Sim {
     clocks: [Time; 2],
     /// Index of the hosts' current (or last) window. A window is one lookahead per phase long.
     window: Option<u64>,
+    /// Number of injected frames.
+    injected: u64,
     /// Windows that were audited, in debug builds.
     audited: u64,
+}
+
+/// Node whose wire an [injected](Sim::inject) frame takes, by index in the scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireSource {
+    /// Host.
+    Host(usize),
+    /// Port of a switch, also to a host.
+    Port(PortRef),
 }
 
 /// Error that prevents a scenario from running in virtual time.
@@ -219,6 +231,7 @@ impl Sim {
             now: Time::ZERO,
             clocks: [Time::ZERO; 2],
             window: None,
+            injected: 0,
             audited: 0,
         })
     }
@@ -412,6 +425,17 @@ impl Sim {
         scenario.links[link].ends.into_iter().for_each(|end| self.partition.set_port_up(self.now, end, is_up));
     }
 
+    /// Changes parameters of a running switch that a control thread may change, such as α or a port's rate, from [`Sim::now`] on.
+    pub fn update_config(&mut self, switch: usize, change: impl FnOnce(&Shared)) {
+        change(self.shared(switch));
+        self.partition.wake_switch(self.now, switch);
+    }
+
+    /// Puts a frame on the wire that leaves a node, as if a station on the link had forged it. Counts as a frame of a host.
+    pub fn inject(&mut self, source: WireSource, frame: NicFrame) {
+        self.injected += u64::from(self.partition.inject(self.now, source, frame));
+    }
+
     /// Cuts or mends the wires of a link that retries: its ports see no change.
     pub(crate) fn set_wires_up(&mut self, scenario: &Scenario, link: LinkRef, is_up: bool) {
         match link {
@@ -422,6 +446,16 @@ impl Sim {
                 self.partition.set_host_wire_up(host, is_up);
                 self.partition.set_port_wire_up(scenario.hosts[host].place(), is_up);
             }
+        }
+    }
+
+    /// Changes the settings of all switches that may change at run time to those of `configs`, by index in the scenario.
+    pub fn set_runtime_config(&mut self, configs: &[SwitchConfig]) {
+        for (switch, config) in configs.iter().enumerate() {
+            self.update_config(switch, |shared| {
+                shared.mmu.update_config(&*config.buffer.policy, config.xon(), config.buffer.lossy_alpha);
+                shared.set_queues(&config.classes.queues);
+            });
         }
     }
 

@@ -3,9 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use weir_nic::host::NicFrame;
+use weir_results::record::MessageOrigin;
 use weir_scenario::PortRef;
 use weir_units::Time;
 
+use super::WireSource;
 use super::frame::FramePool;
 use super::logical_process::{BoxedLp, LogicalProcess};
 use super::mailbox::{Mailbox, RemoteEnd};
@@ -233,6 +236,40 @@ impl LpPartition {
         switches[index as usize].set_link_up(now, place.port, is_up, network);
         self.lps[lp as usize].network.wake(index as usize, now);
         self.set_port_wire_up(place, is_up);
+    }
+
+    /// Makes a switch serve all its ports at `now`.
+    pub(super) fn wake_switch(&mut self, now: Time, number: usize) {
+        let NodeLocation { lp, index } = self.switches[number];
+        let LogicalProcess { network, switches, .. } = &mut *self.lps[lp as usize];
+        switches[index as usize].wake(now);
+        network.wake(index as usize, now);
+    }
+
+    /// Puts a frame on the wire that leaves a node, between two windows; returns whether there is one.
+    pub(super) fn inject(&mut self, now: Time, source: WireSource, frame: NicFrame) -> bool {
+        let (lp, wire, place, origin) = match source {
+            WireSource::Host(host) => {
+                let sender = self.host(host);
+                (self.hosts[host].lp, Some(sender.wire()), sender.place(), MessageOrigin::Host)
+            }
+            WireSource::Port(place) => {
+                let wire = self.switch(place.switch).wire(place.port);
+                (self.switches[place.switch].lp, wire, place, MessageOrigin::Port)
+            }
+        };
+        let Some(wire) = wire else { return false };
+        let is_divided = self.lps.len() > 1;
+        if is_divided {
+            self.lps.iter_mut().for_each(|lp| lp.network.deliver());
+        }
+        let network = &mut self.lps[lp as usize].network;
+        let frame = network.frame_pool.allocate(frame);
+        network.send(now, wire as u32, frame, origin, place);
+        if is_divided {
+            self.lps.iter_mut().for_each(|lp| lp.network.hand_over());
+        }
+        true
     }
 
     /// Sets the wire that leaves a switch's port up or down.

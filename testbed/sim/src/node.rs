@@ -218,6 +218,15 @@ impl SimSwitch {
         wakeups.set(port, now);
     }
 
+    /// Serves all ports at `now`, and reports anew.
+    pub(super) fn wake(&mut self, now: Time) {
+        let SwitchEnvironment { steady_since, wakeups, wires, .. } = &mut self.environment;
+        *steady_since = Time::NEVER;
+        let shared = match_pipeline!(&self.pipeline, pipeline => pipeline.shared());
+        let real = |port: &usize| shared.ports()[*port].real_port.index() == *port;
+        (0..wires.len()).filter(real).for_each(|port| wakeups.set(port, now));
+    }
+
     /// Returns the link layer retry of each port; none if no port has it.
     pub(super) fn llr(&self) -> impl Iterator<Item = &LlrPort> {
         self.environment.options.iter().flat_map(|options| &options.llr).flatten().map(|(_, llr)| llr)
@@ -439,6 +448,10 @@ impl SimHost {
 
     pub(super) fn switch(&self) -> usize {
         self.place.switch
+    }
+
+    pub(super) fn place(&self) -> PortRef {
+        self.place
     }
 
     /// Sets the host's number in the logical process, and that of the wire that leaves it.

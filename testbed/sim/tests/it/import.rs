@@ -85,6 +85,37 @@ fn abm_is_as_the_program_has_it() {
     assert_eq!([0, 1, 2].map(last), ["to-S6", "to-S6", "to-S5"]);
 }
 
+/// Found by fuzzing: a share that is no number was written into the scenario, and a missing α had a line that the file lacks.
+#[test]
+fn errors_of_the_program_s_further_files_name_them_and_a_line_that_they_have() {
+    let beside = TempDir::new().unwrap();
+    let line = fs::read_to_string(here("reverie/arguments")).unwrap();
+    for entry in fs::read_dir(here("reverie")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, beside.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let arguments = Arguments::parse(&line).unwrap();
+    let refused = |file: &str, text: &str| {
+        let before = fs::read(beside.path().join(file)).unwrap();
+        fs::write(beside.path().join(file), text).unwrap();
+        let options = Options { stem: "x".to_owned(), arguments: Some(arguments.clone()), ..Options::default() };
+        let sources = Sources::find_for(&[beside.path().to_owned()], Some(&arguments));
+        let errors = sources.and_then(|sources| import(&sources, &options)).unwrap_err();
+        fs::write(beside.path().join(file), before).unwrap();
+        (errors.errors[0].file.clone(), errors.errors[0].line, errors.to_string())
+    };
+    let (file, line, message) = refused("alphas", "1\n1\n");
+    assert_eq!((file.as_str(), line), ("alphas", Some(2)), "{message}");
+    let sizes = fs::read_to_string(here("reverie/websearch.txt")).unwrap();
+    let last = sizes.trim_end().lines().last().unwrap();
+    let (file, line, message) =
+        refused("websearch.txt", &sizes.replace(last, &last.replace(last.split_whitespace().nth(1).unwrap(), "true")));
+    assert!(
+        file.ends_with("websearch.txt") && line.is_some() && message.contains("this is no input file"),
+        "{message}"
+    );
+}
+
 #[test]
 fn what_is_written_can_be_read() {
     for folder in ["hpcc", "conweave", "inet-tub", "reverie"] {

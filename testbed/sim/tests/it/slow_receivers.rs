@@ -23,10 +23,15 @@ fn run(scenario: &Scenario) -> Summary {
 
 /// Two hosts at a switch, of which H1 is slow while H0 sends to it, 1 MB at 40 Gb/s.
 fn pair(switch: &str, slow: &str, flow: &str) -> Summary {
+    pair_at("10Gbps", switch, slow, flow)
+}
+
+/// As `pair`, where H1 takes `rate`.
+fn pair_at(rate: &str, switch: &str, slow: &str, flow: &str) -> Summary {
     let text = format!(
         "[scenario]\nname = \"pair\"\nend = \"1ms\"\n[switch]\n{switch}\n[switch.pfc]\nreaction = \"0s\"\n\
          [topology]\nkind = \"single\"\nhosts = 2\nrate = \"40Gbps\"\ndelay = \"1us\"\n\
-         [[slow_receivers]]\nhosts = [\"H1\"]\nrate = \"10Gbps\"\n{slow}\n\
+         [[slow_receivers]]\nhosts = [\"H1\"]\nrate = \"{rate}\"\n{slow}\n\
          [[flows]]\nfrom = \"H0\"\nto = \"H1\"\ntotal = \"1MB\"\n{flow}\n"
     );
     let runs = file::parse(Path::new("pair.toml"), &text);
@@ -80,6 +85,28 @@ fn an_overflown_receive_buffer_of_a_lossless_class_fails_the_run() {
         let note = "slow receiver H1: no flow control, so that its buffer overflows";
         assert!(summary.notes.iter().any(|of| of == note), "{:?}", summary.notes);
         assert_eq!(summary.flow_control.unwrap().host_pauses_sent, 0);
+    }
+}
+
+/// A receiver that nearly stands still pauses the switch for long. Under a watchdog the frames for it are dropped, which fails no run.
+#[test]
+fn what_a_watchdog_drops_fails_no_run() {
+    let classes = "[switch.classes]\npreset = \"roce\"\n[switch.pfc_watchdog]\ndetection_time = \"100us\"\n\
+                   restoration_time = \"100us\"\npoll_interval = \"20us\"\ncondition = \"queue-stalled\"\n";
+    for (action, drops) in [("drop", true), ("alert", false)] {
+        let watchdog = format!("{classes}action = \"{action}\"");
+        let summary = pair_at(
+            "1Mbps",
+            &watchdog,
+            "from = \"100us\"\nuntil = \"600us\"",
+            "class = 3\nretransmit = \"100us\"\nack_every = 1",
+        );
+        let dropped = summary.frames.as_ref().unwrap().dropped.get("pfc_watchdog").copied().unwrap_or(0);
+        assert_eq!(dropped > 0, drops, "{action}: {:?}", summary.frames);
+        assert_eq!((summary.failures.len(), summary.lossless), (0, true), "{action}: {:?}", summary.failures);
+        let note = format!("{dropped} frames of lossless classes were dropped in PFC storms, by the watchdog");
+        assert_eq!(summary.notes.contains(&note), drops, "{action}: {:?}", summary.notes);
+        assert_eq!(summary.lossless_drops(), dropped, "as a column of a sweep has it");
     }
 }
 

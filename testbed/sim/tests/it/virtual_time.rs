@@ -446,6 +446,24 @@ fn the_whole_fabric_routes_around_an_outage_after_the_routing_delay() {
     assert!(at_once < late / 2 && late > 0 && late < never / 2, "{at_once} {late} {never}");
 }
 
+#[test]
+fn a_class_gets_its_first_rate_during_a_run() {
+    // 2 MB take 1.7 ms at the line's rate; at a tenth from half a millisecond on, 12 ms more for what is left.
+    let text = "[scenario]\nend = \"3ms\"\n[topology]\nkind = \"single\"\nhosts = 2\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+                [switch.buffer]\nsize = \"1MB\"\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
+                [[workloads]]\nkind = \"incast\"\nclass = 3\nsizes = \"2MB\"\nreceivers = [\"H0\"]\n";
+    let change = "[[changes]]\nat = \"500us\"\nkey = \"classes.queues.3.rate\"\nvalue = \"1Gbps\"\n";
+    for (text, within_us) in [(text.to_owned(), 1_700.0..1_800.0), (format!("{text}{change}"), 12_000.0..13_500.0)] {
+        let runs = file::parse(Path::new("rate.toml"), &text);
+        let scenario = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario;
+        let folder = TempDir::new().unwrap();
+        run(&scenario, folder.path());
+        let messages = fs::read_to_string(folder.path().join("fct.csv")).unwrap();
+        let fct_us: f64 = messages.lines().nth(1).unwrap().split(',').nth(3).unwrap().parse().unwrap();
+        assert!(within_us.contains(&fct_us), "{messages}");
+    }
+}
+
 /// Random links of several fabrics fail and come back, some periodically. A frame that no longer has another way turns back: no
 /// lossless frame is dropped, but at a link that is down.
 #[test]

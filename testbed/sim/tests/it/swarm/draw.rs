@@ -5,19 +5,21 @@ use std::path::Path;
 
 use weir_arbitration::ARBITERS;
 use weir_flowctl::cbfc::Advertiser;
-use weir_flowctl::gfc::{buffer_based_b1_max, feedback_delay_max, time_based_b0_max};
+use weir_flowctl::gfc::{buffer_based_b1_max, conceptual_b0_max, feedback_delay_max, time_based_b0_max};
 use weir_flowctl::wire_bytes;
-use weir_mmu::policy::{self, BUFFER_POLICIES, HeadroomRequirement};
+use weir_mmu::policy::BUFFER_POLICIES;
 use weir_nic::host::congestion;
 use weir_nic::tcp;
-use weir_scenario::Scenario;
 use weir_scenario::file::parse;
 use weir_scenario::topology::{Fabric, LinkSpec};
 use weir_scenario::workload::Rng;
+use weir_scenario::{PortRef, Scenario};
 use weir_units::{BitRate, Bytes, LINK_OVERHEAD, Span};
 
+use super::events::Event;
 use super::fabrics;
-use super::promises::{Promises, Speaks, Watchdog, Wrongs};
+use super::promises::Promises;
+use super::rarities::{Rarities, pulse_period};
 
 /// A scenario, and what is to hold of it.
 pub(crate) struct Case {
@@ -25,7 +27,70 @@ pub(crate) struct Case {
     /// The file.
     pub text: String,
     pub scenario: Scenario,
+    pub events: Vec<Event>,
     pub promises: Promises,
+}
+
+impl Case {
+    /// The case of a file.
+    ///
+    /// # Errors
+    /// The errors of the file.
+    pub(crate) fn read(seed: u64, text: &str) -> Result<Case, String> {
+        let runs = parse(Path::new("swarm.toml"), text).map_err(|errors| errors.render(false))?;
+        let scenario = runs.into_iter().next().expect("a run").scenario;
+        let events = Event::all_of(text);
+        let promises = Promises::of(&text.parse().map_err(|error| format!("{error}"))?, &scenario, &events);
+        Ok(Case { seed, text: text.to_owned(), scenario, events, promises })
+    }
+}
+
+/// Flow control of the links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speaks {
+    Pfc,
+    /// 802.3x: all classes at once.
+    Pause,
+    /// GFC by stages.
+    Stages,
+    /// GFC by time.
+    Rates,
+    /// Conceptual GFC.
+    Lengths,
+    Credit,
+    /// Nothing, and no class is lossless.
+    Nothing,
+    /// Each link has one of these.
+    Mixed,
+    /// GFC by stages, and pulses toward hosts that know PFC alone.
+    Pulses,
+}
+
+impl Speaks {
+    /// Whether a sender is never stopped.
+    pub(super) fn is_gentle(self) -> bool {
+        matches!(self, Speaks::Stages | Speaks::Rates | Speaks::Lengths | Speaks::Pulses)
+    }
+
+    /// Whether queues are kept within a limit that a port's flow control has.
+    pub(super) fn has_limit(self) -> bool {
+        self.is_gentle() || matches!(self, Speaks::Credit | Speaks::Mixed)
+    }
+
+    /// Kind and key of its limit.
+    pub(super) fn kind(self, cell: u64) -> (&'static str, &'static str) {
+        match self {
+            Speaks::Pfc => ("pfc", ""),
+            Speaks::Pause => ("pause", ""),
+            Speaks::Stages | Speaks::Pulses => ("gfc-buffer", "b_m"),
+            Speaks::Rates => ("gfc-time", "b_m"),
+            Speaks::Lengths => ("gfc-conceptual", "b_m"),
+            Speaks::Credit if cell == 64 => ("uec-cbfc", "limit"),
+            Speaks::Credit => ("cbfc", "buffer"),
+            Speaks::Nothing => ("none", ""),
+            Speaks::Mixed => ("pfc", ""),
+        }
+    }
 }
 
 pub(crate) fn one_of<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
@@ -35,12 +100,6 @@ pub(crate) fn one_of<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
 /// From `from` to `to`, both included.
 pub(crate) fn between(rng: &mut Rng, from: u64, to: u64) -> u64 {
     from + rng.below(to - from + 1)
-}
-
-/// Whether a policy with its defaults keeps Φ for every lossless ingress queue.
-fn has_whole_headroom(policy: &str) -> bool {
-    let settings = policy::parse_config(policy, "").unwrap_or_else(|errors| panic!("{}", errors.render(false)));
-    settings.layout_requirements().headroom == HeadroomRequirement::PerQueue
 }
 
 pub(crate) fn chance(rng: &mut Rng, percent: u64) -> bool {
@@ -81,46 +140,62 @@ fn others(names: impl Iterator<Item = &'static str>, known: &[&str]) -> Vec<&'st
 
 /// The case of a seed: where it would be too long, with a shorter load.
 pub(crate) fn draw(seed: u64) -> Case {
+    draw_with(seed, Rarities::draw)
+}
+
+/// The case of a seed without [`Rarities`].
+pub(crate) fn draw_common(seed: u64) -> Case {
+    draw_with(seed, |_, _| Rarities::default())
+}
+
+fn draw_with(seed: u64, rarities: impl Fn(&mut Rng, Speaks) -> Rarities) -> Case {
     for shorter in 0..8 {
-        let (text, promises, payload) = Drawing::new(seed, shorter).file();
-        let runs = parse(Path::new("swarm.toml"), &text);
-        let runs = runs.unwrap_or_else(|errors| panic!("seed {seed}:\n{text}\n{}", errors.render(false)));
-        let scenario = runs.into_iter().next().expect("a run").scenario;
-        let messages = scenario.traffic.iter().flat_map(|traffic| traffic.messages().iter());
+        let (text, payload) = Drawing::new(seed, shorter, &rarities).file();
+        let case = Case::read(seed, &text).unwrap_or_else(|errors| panic!("seed {seed}:\n{text}\n{errors}"));
+        let messages = case.scenario.traffic.iter().flat_map(|traffic| traffic.messages().iter());
         let size: u64 = messages.map(|message| message.size.get().max(payload)).sum();
         if size < 2 * FRAMES * payload || shorter == 7 {
-            return Case { seed, text, scenario, promises };
+            return case;
         }
     }
     unreachable!("the shortest is taken")
 }
 
-struct Drawing {
+pub(super) struct Drawing {
     rng: Rng,
     /// Draws what was added later, so that seeds stay what they were but for that.
     further: Rng,
     /// Draws whether there is something of [`others`].
     others: Rng,
+    /// Draws what [`Rarities`] has.
+    pub(super) rare: Rng,
+    pub(super) rarities: Rarities,
     seed: u64,
-    fabric: Fabric,
-    speaks: Speaks,
-    wrongs: Wrongs,
+    pub(super) fabric: Fabric,
+    pub(super) speaks: Speaks,
+    /// Whether frames may be lost, doubled or late.
+    has_faults: bool,
     /// In microseconds.
-    end: u64,
+    pub(super) end: u64,
     payload: u64,
-    mtu: u64,
-    cell: u64,
-    classes: &'static [u8],
+    pub(super) mtu: u64,
+    pub(super) cell: u64,
+    pub(super) classes: &'static [u8],
     /// How often it was too long.
     shorter: u32,
     /// Whether data of RDMA may be dropped.
     is_lossy: bool,
-    watchdog: Watchdog,
+    is_watched: bool,
+    /// Links with an outage, which no other may have.
+    pub(super) cut: Vec<String>,
+    /// Limit of a queue under GFC and credit, in bytes.
+    pub(super) limit: u64,
+    pub(super) policy: &'static str,
     text: String,
 }
 
 impl Drawing {
-    fn new(seed: u64, shorter: u32) -> Drawing {
+    fn new(seed: u64, shorter: u32, rarities: impl Fn(&mut Rng, Speaks) -> Rarities) -> Drawing {
         let mut rng = Rng::stream(seed, 0x73_77_61_72_6d);
         let fabric = fabrics::draw(&mut rng);
         let speaks = match rng.below(100) {
@@ -133,9 +208,12 @@ impl Drawing {
         };
         let (payload, mtu) =
             one_of(&mut rng, &[(256, 1_500), (512, 1_500), (1_024, 1_500), (1_024, 9_000), (4_096, 4_300)]);
+        let mut rare = Rng::stream(seed, 0x72_61_72_65);
+        let rarities = rarities(&mut rare, speaks);
+        let speaks = rarities.speaks.unwrap_or(speaks);
         // Credit counts blocks of 64 B, and no cell may be larger.
-        let cells: &[u64] =
-            if matches!(speaks, Speaks::Rates | Speaks::Credit) { &[1, 64] } else { &[1, 1, 64, 208, 256] };
+        let has_blocks = matches!(speaks, Speaks::Rates | Speaks::Credit | Speaks::Mixed);
+        let cells: &[u64] = if has_blocks { &[1, 64] } else { &[1, 1, 64, 208, 256] };
         let cell = one_of(&mut rng, cells);
         let bits = fabric.hosts.len() as u64 * fabric.hosts[0].rate.as_bps() / 1_000_000;
         let end = (FRAMES * payload * 8 / bits).clamp(20, 1_000) >> shorter;
@@ -144,15 +222,16 @@ impl Drawing {
             _ if chance(&mut rng, 30) => &[3, 4],
             _ => &[3],
         };
-        let wrongs = Wrongs::default();
         Drawing {
             rng,
             further: Rng::stream(seed, 0x66_75_72_74_68),
             others: Rng::stream(seed, 0x6f_74_68_65_72),
+            rare,
+            rarities,
             seed,
             fabric,
             speaks,
-            wrongs,
+            has_faults: false,
             end: end.max(2),
             payload,
             mtu,
@@ -160,12 +239,16 @@ impl Drawing {
             classes,
             shorter,
             is_lossy: false,
-            watchdog: Watchdog::None,
+            is_watched: false,
+            cut: Vec::new(),
+            limit: 0,
+            policy: "",
             text: String::new(),
         }
     }
 
-    fn file(mut self) -> (String, Promises, u64) {
+    /// The file, and the payload of its full frames.
+    fn file(mut self) -> (String, u64) {
         let overhead = if chance(&mut self.rng, 15) { "0B" } else { "24B" };
         let (end, seed, measures) = (self.end, self.seed as u32, chance(&mut self.further, 30));
         self.line(format!(
@@ -175,7 +258,10 @@ impl Drawing {
             end * 50,
             self.mtu
         ));
-        let (policy, has_headroom) = self.buffer();
+        if let Some(load_balancing) = self.rarities.load_balancing {
+            self.line(format!("load_balancing = \"{load_balancing}\""));
+        }
+        self.buffer();
         let preset = one_of(&mut self.rng, &PRESETS);
         let preset = self.other(congestion::presets().map(|(name, _)| name), &PRESETS).unwrap_or(preset);
         self.classes(preset);
@@ -183,9 +269,12 @@ impl Drawing {
         self.line(format!("[switch.pfc]\nreaction = \"0s\"\nquanta = {quanta}"));
         self.watchdog();
         self.text_of_fabric();
-        self.slow_receivers();
+        self.rare_outages();
+        if !self.slow_receivers() {
+            self.standstill();
+        }
         // Acknowledgements are lossy.
-        let retransmits = self.wrongs != Wrongs::default() || !chance(&mut self.rng, 20);
+        let retransmits = self.has_faults || !chance(&mut self.rng, 20) || self.rarities.may_lose();
         let timeout = one_of(&mut self.rng, &["500us", "1ms", "4ms"]);
         if chance(&mut self.rng, 30) {
             self.flows(preset);
@@ -199,36 +288,31 @@ impl Drawing {
         // With an acknowledgement for the last frame alone, frames that overflow a queue in the same way each time are sent
         // again for good.
         let ack_every = if self.is_lossy { 1 } else { one_of(&mut self.rng, &[1, 1, 2, 16, 64]) };
+        let recovery = match self.rarities.entropy {
+            None => format!("ack_every = {ack_every}"),
+            Some(entropy) => format!("loss_recovery = \"selective\"\nentropy = \"{entropy}\""),
+        };
         self.line(format!(
-            "[nic]\nmtu = {}\nack_every = {ack_every}\nretransmit = \"{}\"",
+            "[nic]\nmtu = {}\n{recovery}\nretransmit = \"{}\"",
             self.payload,
             if retransmits { timeout } else { "none" }
         ));
-        let promises = Promises {
-            speaks: self.speaks,
-            policy,
-            has_headroom,
-            wrongs: self.wrongs,
-            retransmits,
-            is_lossy: self.is_lossy,
-            watchdog: self.watchdog,
-            slowest_part: if preset == "none" { 1 } else { 1_000 },
-        };
-        (self.text, promises, self.payload)
+        self.events();
+        (self.text, self.payload)
     }
 
-    fn line(&mut self, line: impl AsRef<str>) {
+    pub(super) fn line(&mut self, line: impl AsRef<str>) {
         writeln!(self.text, "{}", line.as_ref()).expect("a text");
     }
 
     /// By how much more a link may fill the buffer than it brings, in cells.
-    fn in_cells(&self, bytes: u64) -> u64 {
+    pub(super) fn in_cells(&self, bytes: u64) -> u64 {
         let worst = [64, self.cell + 1].into_iter().filter(|frame| *frame >= 64);
         let charges = worst.map(|frame| bytes * frame.div_ceil(self.cell) * self.cell / (frame + 20) + 1);
         charges.fold(bytes, u64::max) + 2 * self.cell
     }
 
-    fn cables(&self) -> impl Iterator<Item = (usize, LinkSpec)> + '_ {
+    pub(super) fn cables(&self) -> impl Iterator<Item = (usize, LinkSpec)> + '_ {
         let of_hosts = self.fabric.hosts.iter().map(|host| (host.at.switch, host.cable()));
         let up = self.fabric.links.iter().filter(|link| link.is_up);
         of_hosts.chain(up.flat_map(|link| link.ends.map(|end| (end.switch, link.cable()))))
@@ -241,13 +325,13 @@ impl Drawing {
     }
 
     fn headroom(&self, cable: LinkSpec) -> u64 {
-        self.in_cells(2 * (cable.rate.bytes_in(cable.delay).get() + self.mtu + 22) + 3_840)
+        let frame = self.mtu + 22;
+        self.in_cells(2 * (cable.rate.bytes_in(cable.delay).get() + frame) + (frame + 84).max(3_840))
     }
 
-    /// `[switch.buffer]` and `[switch.port]`: the policy, and whether it has headroom for all.
-    fn buffer(&mut self) -> (&'static str, bool) {
+    /// `[switch.buffer]` and `[switch.port]`.
+    fn buffer(&mut self) {
         let lossless = self.classes.len() as u64;
-        let headroom = self.most(|cable| self.headroom(cable)) * lossless;
         let ports = self.most(|_| 1);
         let frame = (self.mtu + 22).next_multiple_of(self.cell);
         let private = if chance(&mut self.rng, 20) { frame * between(&mut self.rng, 0, 2) } else { 0 };
@@ -258,36 +342,45 @@ impl Drawing {
         let parts = [64, 16, 8, 4, 2];
         let first = parts.iter().position(|part| spare / part >= 8 * frame).unwrap_or(parts.len());
         let lossy_alpha = one_of(&mut self.rng, &alphas[first..]);
-        let kind = match self.speaks {
-            Speaks::Pfc => "pfc",
-            Speaks::Pause => "pause",
-            Speaks::Stages => "gfc-buffer",
-            Speaks::Rates => "gfc-time",
-            Speaks::Credit if self.cell == 64 => "uec-cbfc",
-            Speaks::Credit => "cbfc",
-            Speaks::Nothing => "none",
-        };
-        let (size, policy, table, has_headroom) = if self.speaks.is_gentle() || self.speaks == Speaks::Credit {
+        let has_limit = self.speaks.has_limit();
+        let (kind, limit) = self.speaks.kind(self.cell);
+        let mut flow_control = format!("\"{kind}\"");
+        self.limit = if has_limit { self.kept() + spare / 4 } else { 0 };
+        let mut given = String::new();
+        let (size, policy, table) = if has_limit && !self.rarities.has_any_policy {
             // All queues may be full, and lossy frames have their part beside them.
-            let threshold = self.kept() + spare / 4;
-            let size = (threshold * lossless * ports + headroom + private * 8 * ports) * 2 + spare;
-            (size, "static", format!("threshold = \"{threshold}B\""), true)
+            let headroom = self.most(|cable| self.headroom(cable)) * lossless;
+            let size = (self.limit * lossless * ports + headroom + private * 8 * ports) * 2 + spare;
+            (size, "static", format!("threshold = \"{}B\"", self.limit))
         } else {
-            let size = headroom + private * 8 * ports + spare;
+            // Whatever the policy's threshold is, a queue of the limit fits its headroom.
+            let own_headroom = self.in_cells(self.limit) + 4 * frame;
+            let mut headroom = self.most(|cable| self.headroom(cable));
+            if has_limit {
+                flow_control = format!("{{ kind = \"{kind}\", {limit} = \"{}B\" }}", self.limit);
+                headroom = headroom.max(own_headroom * ports);
+            }
+            // Lossless frames, whose senders GFC never stops, leave room for acknowledgements.
+            let shared = 2 * self.limit * ports;
+            let size = (headroom + shared) * lossless + private * 8 * ports + spare;
             let policy = one_of(&mut self.rng, &POLICIES_IN_PARTS);
-            let (table, has_headroom) = self.policy(policy, alpha, spare);
+            let table = self.policy(policy, alpha, spare);
+            // These have the headroom by the rule.
+            if has_limit && !["adaptive", "sih"].contains(&policy) {
+                given = format!("headroom = \"{own_headroom}B\"\n");
+            }
             match self.other(BUFFER_POLICIES.names(), &POLICIES_IN_PARTS) {
-                Some(other) => (size, other, String::new(), has_whole_headroom(other)),
-                None => (size, policy, table, has_headroom),
+                Some(other) => (size, other, String::new()),
+                None => (size, policy, table),
             }
         };
-        let lossy_alpha = if kind.starts_with("gfc") || kind.ends_with("cbfc") { "1/4" } else { lossy_alpha };
+        let lossy_alpha = if has_limit { "1/4" } else { lossy_alpha };
+        self.policy = policy;
         self.line(format!(
             "[switch.buffer]\nsize = \"{size}B\"\ncell_bytes = {}\nprivate = \"{private}B\"\nlossy_alpha = \"{lossy_alpha}\"\n\
-             policy = \"{policy}\"\n[switch.buffer.{policy}]\n{table}\n[switch.port]\nflow_control = \"{kind}\"",
+             {given}policy = \"{policy}\"\n[switch.buffer.{policy}]\n{table}\n[switch.port]\nflow_control = {flow_control}",
             self.cell
         ));
-        (policy, has_headroom)
     }
 
     /// One of these names that the list does not have, now and then.
@@ -297,45 +390,40 @@ impl Drawing {
         is_drawn.then(|| one_of(&mut self.others, &others))
     }
 
-    fn policy(&mut self, policy: &str, alpha: &str, spare: u64) -> (String, bool) {
+    fn policy(&mut self, policy: &str, alpha: &str, spare: u64) -> String {
         let rng = &mut self.rng;
         let with_alpha = format!("alpha = \"{alpha}\"\n");
         match policy {
             "static" => {
                 let frame = self.mtu + 22 + self.cell;
-                (format!("threshold = \"{}B\"", between(rng, 2 * frame + 2, spare - frame)), true)
+                format!("threshold = \"{}B\"", between(rng, 2 * frame + 2, spare - frame))
             }
             "spfc" => {
                 let (k, tc) = (between(rng, 2, 10), between(rng, 1, 80));
                 let victim_at = one_of(rng, &["count", "window-end"]);
-                (format!("{with_alpha}k_spfc = {k}\ntc = \"{tc}us\"\nvictim_at = \"{victim_at}\""), true)
+                format!("{with_alpha}k_spfc = {k}\ntc = \"{tc}us\"\nvictim_at = \"{victim_at}\"")
             }
-            "oversubscribed" => {
-                // All of it, or a pool that may lose frames.
-                let percent = one_of(rng, &[100, 100, 80]);
-                (format!("{with_alpha}headroom_percent = {percent}"), percent == 100)
-            }
-            // Follows the delays that it has seen.
-            "adaptive" => (format!("{with_alpha}samples = {}", between(rng, 1, 8)), false),
+            // All of it, or a pool that may lose frames.
+            "oversubscribed" => format!("{with_alpha}headroom_percent = {}", one_of(rng, &[100, 100, 80])),
+            "adaptive" => format!("{with_alpha}samples = {}", between(rng, 1, 8)),
             "dsh" => {
                 let insurance = !chance(rng, 15);
                 let estimator = one_of(rng, &["exact", "table"]);
-                let text = format!(
+                format!(
                     "{with_alpha}estimator = \"{estimator}\"\nwindow = \"{}us\"\ninsurance = {insurance}\nshared_headroom = {}",
                     one_of(rng, &[1, 100, 10_000]),
                     !chance(rng, 20)
-                );
-                (text, insurance)
+                )
             }
             "abm" => {
                 let interval = between(rng, 1, 50);
-                (format!("{with_alpha}congested = \"{}KB\"\ninterval = \"{interval}us\"", between(rng, 1, 30)), true)
+                format!("{with_alpha}congested = \"{}KB\"\ninterval = \"{interval}us\"", between(rng, 1, 30))
             }
             "reverie" => {
                 let gamma = one_of(rng, &["0", "0.5", "0.9", "0.999", "0.999999"]);
-                (format!("{with_alpha}gamma = {gamma}\ncongested = \"{}KB\"", between(rng, 1, 30)), true)
+                format!("{with_alpha}gamma = {gamma}\ncongested = \"{}KB\"", between(rng, 1, 30))
             }
-            _ => (with_alpha, true),
+            _ => with_alpha,
         }
     }
 
@@ -347,9 +435,19 @@ impl Drawing {
             let (tau, period) =
                 (feedback_delay_max(rate, frame, delay, Span::ZERO), Advertiser::period_by_default(rate));
             let cells = |span: Span| Span::from_picos(self.in_cells(span.as_picos()));
+            let by_stages = |tau| large - buffer_based_b1_max(large, rate, tau).expect("room");
+            let by_time = || large - time_based_b0_max(large, rate, cells(tau), cells(period)).expect("room");
+            let by_length = || {
+                let tau = cells(tau + rate.time_for(Bytes::new(1_250)));
+                large - conceptual_b0_max(large, rate, tau).expect("room")
+            };
+            let by_pulses = || by_stages(cells(tau + pulse_period(rate)));
             let free = match self.speaks {
-                Speaks::Stages => large - buffer_based_b1_max(large, rate, cells(tau)).expect("room"),
-                Speaks::Rates => large - time_based_b0_max(large, rate, cells(tau), cells(period)).expect("room"),
+                Speaks::Stages => by_stages(cells(tau)),
+                Speaks::Rates => by_time(),
+                Speaks::Lengths => by_length(),
+                Speaks::Pulses => by_pulses(),
+                Speaks::Mixed => by_time().max(by_length()).max(by_pulses()),
                 _ => frame * 4,
             };
             free.get()
@@ -391,19 +489,11 @@ impl Drawing {
             return;
         }
         let rng = &mut self.further;
-        let (watchdog, action) = one_of(
-            rng,
-            &[
-                (Watchdog::Alerts, "alert"),
-                (Watchdog::Drops, "drop"),
-                (Watchdog::Drops, "drop"),
-                (Watchdog::Forwards, "forward"),
-            ],
-        );
+        let action = one_of(rng, &["alert", "drop", "drop", "forward"]);
         let every = one_of(rng, &[2, 5, 10, 50]);
         let (detection, restoration) = (every * between(rng, 1, 2), every * between(rng, 1, 5));
         let condition = one_of(rng, &["pfc-received", "queue-stalled", "queue-stalled"]);
-        self.watchdog = watchdog;
+        self.is_watched = true;
         self.line(format!(
             "[switch.pfc_watchdog]\naction = \"{action}\"\npoll_interval = \"{every}us\"\ndetection_time = \"{detection}us\"\n\
              restoration_time = \"{restoration}us\"\ncondition = \"{condition}\""
@@ -412,10 +502,11 @@ impl Drawing {
 
     /// `[[slow_receivers]]`: for a while, or a little for good; beside a watchdog such that nearly stand still, as their PAUSEs are
     /// what it takes for storms.
-    fn slow_receivers(&mut self) {
-        let is_watched = self.watchdog != Watchdog::None;
+    /// Returns whether there are any.
+    fn slow_receivers(&mut self) -> bool {
+        let is_watched = self.is_watched;
         if !is_watched && !chance(&mut self.further, 25) {
-            return;
+            return false;
         }
         let (hosts, line) = (&self.fabric.hosts, self.fabric.hosts[0].rate.as_bps() / 1_000_000);
         let (rng, end) = (&mut self.further, self.end);
@@ -427,7 +518,7 @@ impl Drawing {
         // GFC's least rate fills what is taken in more slowly.
         let parts: &[u64] = match () {
             () if is_watched => &[1_000],
-            () if self.speaks.is_gentle() => &[2, 4, 8],
+            () if self.speaks.is_gentle() || self.speaks == Speaks::Mixed => &[2, 4, 8],
             () => &[2, 4, 20, 1_000],
         };
         let (part, time) = if !is_watched && chance(rng, 30) {
@@ -443,6 +534,7 @@ impl Drawing {
             text += &format!("\nxoff = \"{xoff}B\"\nxon = \"{}B\"", between(rng, 0, xoff - frame));
         }
         self.line(text);
+        true
     }
 
     /// Switches, links and hosts, and what goes wrong on them.
@@ -455,19 +547,23 @@ impl Drawing {
         }
         let size =
             |LinkSpec { rate, delay }: LinkSpec| format!("rate = \"{rate}\"\ndelay = \"{}ps\"", delay.as_picos());
-        let place = |at: weir_scenario::PortRef| {
+        let place = |at: PortRef| {
             format!("{}.{}", fabric.switches[at.switch].name, names[at.switch][at.port].replace('.', "_"))
         };
         let mut outage = None;
         for link in fabric.links.iter().filter(|link| link.is_up) {
             let ends = link.ends.map(place);
-            self.line(format!("[[links]]\nends = [\"{}\", \"{}\"]\n{}", ends[0], ends[1], size(link.cable())));
+            let flow_control = self.flow_control_of(link.cable(), false);
+            let size = size(link.cable());
+            self.line(format!("[[links]]\nends = [\"{}\", \"{}\"]\n{size}{flow_control}", ends[0], ends[1]));
             self.faults(goes_wrong, "links", [&ends[0], &ends[1]]);
             outage = Some(format!("[\"{}\", \"{}\"]", ends[0], fabric.switches[link.ends[1].switch].name));
         }
         for host in &fabric.hosts {
             let at = place(host.at);
-            self.line(format!("[[hosts]]\nname = \"{}\"\nport = \"{at}\"\n{}", host.name, size(host.cable())));
+            let flow_control = self.flow_control_of(host.cable(), true);
+            let size = size(host.cable());
+            self.line(format!("[[hosts]]\nname = \"{}\"\nport = \"{at}\"\n{size}{flow_control}", host.name));
             self.faults(goes_wrong, "hosts", [&at, &host.name]);
             if outage.is_none() || chance(&mut self.rng, 5) {
                 outage = Some(format!("[\"{}\", \"{}\"]", fabric.switches[host.at.switch].name, host.name));
@@ -477,10 +573,11 @@ impl Drawing {
             && goes_wrong
             && chance(&mut self.rng, 30)
         {
-            self.wrongs.outages = true;
+            self.has_faults = true;
             let (at, until) =
                 (between(&mut self.rng, 0, self.end * 400), between(&mut self.rng, self.end * 450, self.end * 500));
             self.line(format!("[[outages]]\nlink = {link}\nat = \"{at}ns\"\nuntil = \"{until}ns\""));
+            self.cut.push(link);
         }
     }
 
@@ -491,13 +588,7 @@ impl Drawing {
             }
             let frames = one_of(&mut self.rng, &["data", "data", "control"]);
             let key = one_of(&mut self.rng, &["loss", "loss", "duplication", "reordering"]);
-            let wrongs = &mut self.wrongs;
-            match (frames, key) {
-                ("data", "loss") => wrongs.data_lost = true,
-                ("data", _) => wrongs.data_doubled = true,
-                (_, "duplication") => wrongs.control_doubled = true,
-                _ => wrongs.control_lost = true,
-            }
+            self.has_faults = true;
             let share = if frames == "data" { ["0.001", "0.02", "0.1"] } else { ["0.02", "0.3", "0.9"] };
             let share = one_of(&mut self.rng, &share);
             let until = between(&mut self.rng, self.end * 100, self.end * 500);
@@ -514,8 +605,7 @@ impl Drawing {
 
     /// A class for data, and what it is carried by.
     fn traffic(&mut self, preset: &str) -> String {
-        let is_gentle = self.speaks.is_gentle() || self.speaks == Speaks::Credit;
-        let class = if is_gentle || chance(&mut self.rng, 75) { self.classes } else { &[] };
+        let class = if self.speaks.has_limit() || chance(&mut self.rng, 75) { self.classes } else { &[] };
         let class = if class.is_empty() { 0 } else { one_of(&mut self.rng, class) };
         // TCP wants frames of its MSS.
         if chance(&mut self.rng, 15) {

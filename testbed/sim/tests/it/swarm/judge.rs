@@ -1,18 +1,21 @@
 //! Runs a case, and checks its promises.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
+use weir_config::WatchdogAction;
 use weir_flowctl::cbfc::Advertiser;
 use weir_results::deadlock::Detector;
 use weir_scenario::workload::Message;
 use weir_scenario::{LinkRef, Scenario};
-use weir_sim::{Sim, Threads};
+use weir_sim::{MessageSource, Sim, Threads};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, Bytes, ClassSet, Span, Time};
 
 use super::draw::{Case, slowest};
-use super::promises::{Promises, Speaks, Watchdog, Wrongs};
+use super::events::Event;
+use super::promises::{Promises, Wrongs};
 
 /// How a case went, in words.
 pub(crate) fn judge(case: &Case) -> String {
@@ -36,9 +39,13 @@ struct Run<'c> {
     detector: Detector,
     /// When links are cut (`true`) and mended, the next one last.
     outages: Vec<(Time, LinkRef, bool)>,
+    /// When events happen, and whether they are then over, the next one last.
+    events: Vec<(Time, &'c Event, bool)>,
     /// Completed messages.
     done: String,
     messages: usize,
+    /// Completed messages, by the index of their traffic and their own.
+    completed: HashSet<(u32, u32)>,
     sent: Bytes,
     /// How many threads run it, one number after the other.
     threads: std::iter::Cycle<std::slice::Iter<'c, usize>>,
@@ -60,9 +67,26 @@ impl Run<'_> {
         // What stands for longer than any pause lasts stands for good.
         let standstill = longest_pause(scenario) * 3 + Span::from_millis(1);
         let detector = Detector::new(sim.links().clone(), standstill);
-        let sent = Bytes::ZERO;
-        let threads = threads.iter().cycle();
-        Run { scenario, promises, sim, detector, outages, done: String::new(), messages: 0, sent, threads }
+        let mut events: Vec<_> = case
+            .events
+            .iter()
+            .flat_map(|event| event.instants().map(move |(at, is_over)| (at, event, is_over)))
+            .collect();
+        events.sort_by_key(|(at, ..)| *at);
+        events.reverse();
+        Run {
+            scenario,
+            promises,
+            sim,
+            detector,
+            outages,
+            events,
+            done: String::new(),
+            messages: 0,
+            completed: HashSet::new(),
+            sent: Bytes::ZERO,
+            threads: threads.iter().cycle(),
+        }
     }
 
     /// How it went, in words and in all numbers.
@@ -74,15 +98,19 @@ impl Run<'_> {
         }
         let bound = self.bound();
         let mut step = tick;
-        while !self.is_at_rest() && self.sim.now() < bound && !self.is_locked() {
+        while !self.is_done() && self.sim.now() < bound && !self.is_locked() {
             // What stands still for good does not need so many looks.
             step = (step * 5).divided_by(4).min(Span::from_millis(1));
             self.go_on(self.sim.now() + step);
         }
-        let is_at_rest = self.is_at_rest();
+        let is_done = self.is_done();
         // Frames that nobody waits for are at their end, too, when each has had its time on all links.
         self.go_on(self.sim.now() + self.scenario.longest_delay() * 10 + Span::from_micros(200));
-        let outcome = if is_at_rest { self.rests() } else { self.rests_not(bound) };
+        let outcome = match is_done {
+            false => self.rests_not(bound),
+            true if self.promises.killed.is_empty() => self.rests(),
+            true => format!("{} messages between those that live", self.messages),
+        };
         let lost = self.lost_nothing_that_counts();
         let reports = self.sim.reports();
         let classes = || reports.iter().flat_map(|report| &report.ports).flat_map(|port| &port.classes);
@@ -107,7 +135,10 @@ impl Run<'_> {
         self.sim.set_threads(Threads::exactly(*self.threads.next().expect("a cycle")));
         self.run_until(until);
         for done in self.sim.drain_completions() {
-            self.messages += usize::from(matches!(done.source, weir_sim::MessageSource::Message(..)));
+            if let MessageSource::Message(traffic, message) = done.source {
+                self.messages += 1;
+                assert!(self.completed.insert((traffic, message)), "completed twice: {done:?}");
+            }
             self.sent += done.size;
             writeln!(self.done, "{done:?}").expect("a text");
         }
@@ -116,13 +147,24 @@ impl Run<'_> {
         self.sim.frames().unwrap_or_else(|what| panic!("{what}"));
     }
 
-    /// Runs until then, with the outages due.
+    /// Runs until then, with the outages and events due.
     fn run_until(&mut self, until: Time) {
-        while let Some((at, link, is_cut)) = self.outages.pop_if(|(at, ..)| *at <= until) {
-            self.sim.run_until(at);
-            match link {
-                LinkRef::Between(link) => self.sim.set_link_up(self.scenario, link, !is_cut),
-                LinkRef::ToHost(host) => self.sim.set_host_link_up(self.scenario, host, !is_cut),
+        loop {
+            let outage = self.outages.last().map_or(Time::NEVER, |(at, ..)| *at);
+            let event = self.events.last().map_or(Time::NEVER, |(at, ..)| *at);
+            if outage.min(event) > until {
+                break;
+            }
+            self.sim.run_until(outage.min(event));
+            if outage <= event {
+                let (_, link, is_cut) = self.outages.pop().expect("an outage");
+                match link {
+                    LinkRef::Between(link) => self.sim.set_link_up(self.scenario, link, !is_cut),
+                    LinkRef::ToHost(host) => self.sim.set_host_link_up(self.scenario, host, !is_cut),
+                }
+            } else {
+                let (_, event, is_over) = self.events.pop().expect("an event");
+                event.apply(self.scenario, &mut self.sim, is_over);
             }
         }
         self.sim.run_until(until);
@@ -147,7 +189,7 @@ impl Run<'_> {
         all += if scenario.flows.is_empty() { Bytes::ZERO } else { flows.sum() };
         let waits = longest_pause(scenario) * 10 + TIMEOUT * 130 + scenario.longest_delay() * 1_000;
         let lowest = link.time_for(largest) * (4 * self.promises.slowest_part);
-        if self.promises.is_lossy {
+        if self.promises.may_repeat {
             return scenario.end + Span::from_millis(300);
         }
         scenario.end + link.time_for(all) * 16 + lowest.min(Span::from_secs(2)) + waits
@@ -155,6 +197,33 @@ impl Run<'_> {
 
     fn is_at_rest(&mut self) -> bool {
         self.sim.is_finished() && self.sim.reports().iter().all(|report| report.conservation.held() == 0)
+    }
+
+    /// Whether all has arrived that may: between hosts that were killed and others nothing more does.
+    fn is_done(&mut self) -> bool {
+        if self.promises.killed.is_empty() {
+            return self.is_at_rest();
+        }
+        let is_over = self.sim.now() >= self.scenario.end;
+        is_over && self.messages_between_living().iter().all(|message| self.completed.contains(message))
+    }
+
+    /// The messages of lossless classes that have begun between hosts none of which is killed, by the index of their traffic and their own.
+    /// Others may starve: RDMA repeats its messages to a dead host for good.
+    fn messages_between_living(&self) -> Vec<(u32, u32)> {
+        let lives = |host: u32| !self.promises.killed.contains(&(host as usize));
+        let of = |traffic: usize| {
+            let messages = (0..).zip(self.sim.messages(traffic));
+            messages
+                .filter(|(_, message)| lives(message.from) && lives(message.to))
+                .map(move |(n, _)| (traffic as u32, n))
+        };
+        let lossless = self.scenario.switches[0].classes.lossless;
+        let plans = self.scenario.traffic.iter().enumerate();
+        plans
+            .filter(|(_, plan)| plan.points.iter().all(|(class, _)| lossless.contains(*class)))
+            .flat_map(|(traffic, _)| of(traffic))
+            .collect()
     }
 
     fn is_locked(&self) -> bool {
@@ -191,12 +260,13 @@ impl Run<'_> {
             self.go_on(self.sim.now() + agreed);
             assert_eq!(self.odd_messages(), before, "messages that say what they should not go on");
         }
-        if matches!(self.promises.speaks, Speaks::Pfc | Speaks::Pause | Speaks::Nothing) {
+        if self.promises.falls_silent() {
             assert_eq!(self.sim.frames_in_flight(), 0, "frames on wires");
         }
         for host in self.sim.hosts() {
             let counters = host.counters();
-            assert_eq!((counters.foreign, counters.unreadable, counters.bad_icrc), (0, 0, 0), "{counters:?}");
+            let foreign = if self.promises.has_strangers { 0 } else { counters.foreign };
+            assert_eq!((foreign, counters.unreadable, counters.bad_icrc), (0, 0, 0), "{counters:?}");
             assert_eq!(host.paused(self.sim.now()) - self.forgotten(), ClassSet::EMPTY, "paused for good");
         }
         format!("{} messages, {} in {}", self.messages, self.sent, self.sim.now().since(Time::ZERO))
@@ -207,14 +277,14 @@ impl Run<'_> {
         self.sim.reports().iter().flat_map(|report| &report.ports).map(|port| port.invalid_messages).sum()
     }
 
-    /// Classes that may be paused though nobody wants it: where a RESUME was lost.
+    /// Classes that may be paused though nobody wants it.
     fn forgotten(&self) -> ClassSet {
-        if self.promises.wrongs.control_lost || self.promises.wrongs.outages { ClassSet::ALL } else { ClassSet::EMPTY }
+        if self.promises.may_stay_paused() { ClassSet::ALL } else { ClassSet::EMPTY }
     }
 
     /// Not all has arrived, and that is as it may be.
     fn rests_not(&mut self, bound: Time) -> String {
-        let Promises { speaks, wrongs, retransmits, .. } = *self.promises;
+        let Promises { wrongs, retransmits, may_repeat, sprays, .. } = *self.promises;
         let is_cyclic = self.scenario.routes.as_ref().expect("ways").cyclic_dependency().is_some();
         let reports = self.sim.reports();
         let held: u64 = reports.iter().map(|report| report.conservation.held()).sum();
@@ -233,10 +303,10 @@ impl Run<'_> {
         );
         if let Some(deadlock) = self.detector.deadlocks().first() {
             let cycle = deadlock.cycle_in(self.scenario);
-            assert!(is_cyclic && speaks.may_lock(), "deadlock: {cycle}; {what}");
+            assert!(is_cyclic && self.promises.may_lock(), "deadlock: {cycle}; {what}");
             return format!("deadlock: {cycle}");
         }
-        if speaks.is_gentle() && is_cyclic && self.is_slowed_down(&reports) {
+        if self.promises.is_gentle() && is_cyclic && self.is_slowed_down(&reports) {
             return format!("crawls: {what}");
         }
         // Lost data is not retransmitted.
@@ -244,8 +314,13 @@ impl Run<'_> {
             return format!("unfinished: {what}");
         }
         // Nothing else may keep anything back for so long.
-        if self.promises.is_lossy && lost > 0 {
+        if may_repeat && (lost > 0 || sprays) {
             return format!("goes round: {what}");
+        }
+        let undone: Vec<_> =
+            self.messages_between_living().into_iter().filter(|message| !self.completed.contains(message)).collect();
+        for (traffic, message) in &undone {
+            println!("undone: {:?}", self.sim.messages(*traffic as usize)[*message as usize]);
         }
         for host in self.sim.hosts().filter(|host| !host.is_finished()) {
             let stats = host.stats(self.sim.now());
@@ -282,7 +357,7 @@ impl Run<'_> {
                 all += lost;
                 let is_known = match reason {
                     DropReason::PortDown => self.promises.wrongs.outages,
-                    DropReason::PfcWatchdog => self.promises.watchdog == Watchdog::Drops,
+                    DropReason::PfcWatchdog => self.promises.watchdog == Some(WatchdogAction::Drop),
                     _ => false,
                 };
                 assert!(
