@@ -11,13 +11,27 @@ pub(crate) fn warm_up_us(run: PathBuf) -> f64 {
     plot::warm_up(&run).as_picos() as f64 / 1e6
 }
 
-/// Returns a percentile of the values of all runs together, and the bounds of its 95 % interval; `None` where its rank is that of an infinite value.
+/// Number and the bounds of its 95 % interval.
+type Estimate = (f64, Option<f64>, Option<f64>);
+
+/// Returns a percentile of the values of all runs together, and the bounds of its 95 % interval, which ends at the `least` possible value; `None` where
+/// its rank is that of an infinite value.
 #[pyfunction]
-pub(crate) fn pooled_percentile(
+pub(crate) fn pooled_percentile(py: Python<'_>, runs: Vec<Vec<f64>>, percent: f64, least: f64) -> Option<Estimate> {
+    py.detach(|| plot::pooled_percentile(&runs, percent, least)).map(with_bounds)
+}
+
+/// Returns the difference of two percentiles over runs of the same seeds, in the same order; `None` where one is missing, or for one run.
+#[pyfunction]
+pub(crate) fn paired_difference(
     py: Python<'_>,
-    runs: Vec<Vec<f64>>,
+    one: Vec<Vec<f64>>,
+    other: Vec<Vec<f64>>,
     percent: f64,
-) -> Option<(f64, Option<f64>, Option<f64>)> {
-    let (value, interval) = py.detach(|| plot::pooled_percentile(&runs, percent))?;
-    Some((value, interval.map(|(low, _)| low), interval.map(|(_, high)| high)))
+) -> Option<Estimate> {
+    py.detach(|| plot::paired_difference(&one, &other, percent)).map(with_bounds)
+}
+
+fn with_bounds((value, interval): plot::EstimatedNumber) -> Estimate {
+    (value, interval.map(|(low, _)| low), interval.map(|(_, high)| high))
 }

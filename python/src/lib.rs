@@ -192,7 +192,7 @@ mod library {
     #[pymodule_export]
     use super::congestion::{PythonAckSignal, PythonHopTelemetry, add_congestion_control};
     #[pymodule_export]
-    use super::figures::{pooled_percentile, warm_up_us};
+    use super::figures::{paired_difference, pooled_percentile, warm_up_us};
     #[pymodule_export]
     use super::kinds::{quantity, quantity_text};
     #[pymodule_export]

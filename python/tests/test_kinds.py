@@ -255,6 +255,9 @@ class Runs(InFolder):
             failed = weir.sweep({"scenario": with_policy(INCAST, "mine"), "seeds": 2}, policies={"mine": Crashes})
         self.assertEqual(list(failed.failures["outcome"]), ["crashed"] * 2)
         self.assertIn("LookupError: lost my way", failed.failures["reason"][0])
+        # No run has results, and tables have their columns.
+        self.assertEqual((len(failed.messages), list(failed.messages.columns)), (0, list(results.messages.columns[:2]) + ["seed"] + list(results.messages.columns[2:])))
+        self.assertEqual([len(failed.events), len(failed.series), len(failed.pauses), len(failed.summary)], [0] * 4)
 
     def test_a_script_has_classes_of_its_own_and_sees_what_they_print(self) -> None:
         script = self.folder / "mine.py"
@@ -287,6 +290,9 @@ class Runs(InFolder):
         self.assertIn("holds results that do not belong to this sweep", changed.stderr)
         script.write_text(script.read_text().replace("// TENTH + 1", "// TENTH").replace("TENTH = 10", "TENTH = 20"))
         self.assertIn("holds results that do not belong to this sweep", run().stderr)
+        # A traceback has the script's lines, although its class comes by value.
+        script.write_text(script.read_text().replace("// TENTH", ".none").replace('output="out"', 'output="other"'))
+        self.assertIn(f'File "{script}", line 10, in threshold\n    return queue.shared_pool.free .none\n', run().stderr)
 
     def test_results_are_of_all_that_a_class_names(self) -> None:
         (self.folder / "helper.py").write_text("import deeper\n\nFACTOR = 1\n\ndef half(free):\n    return deeper.halved(free) * FACTOR\n")
@@ -449,13 +455,13 @@ class Checks(unittest.TestCase):
 
     def test_broken_policies_are_found(self) -> None:
         for cls, exception, part in [
-            (Grows, weir.Error, "fills the shared segment of 220000 B and is not paused: Xoff is 441000 B"),
+            (Grows, weir.Error, "fills the shared segment of 220000 B and is not paused: Xoff is 441000 B, 123"),
             (Negative, weir.Error, "Negative: threshold returned -"),
             (Fraction, weir.Error, "threshold returned 110000.0; return a whole number"),
             (NotANumber, weir.Error, "threshold returned nan"),
             (Rises, weir.Error, "although has_non_increasing_thresholds is true"),
             (Draws, weir.Error, "a second run of the same load differs"),
-            (CutsHeadroom, weir.Error, "lossless frames were dropped"),
+            (CutsHeadroom, weir.Error, "lossless frames of the ingress queue of port 1 class 3 were dropped"),
             (LetsLossyGrow, weir.Error, "and may grow on"),
             (TooManyGauges, weir.Error, "gauge_values returned 2 values; return one for each of the 1 gauges"),
             (Raises, LookupError, "lost my way"),

@@ -11,7 +11,8 @@ import sys
 import tempfile
 import unittest
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 from unittest import mock
 
@@ -70,14 +71,14 @@ class Drawn(unittest.TestCase):
     def tearDown(self) -> None:
         pyplot.close("all")
 
-    def of_command(self, column: str, load: float) -> dict[str, list[float]]:
-        """Value and interval of a column by run, as `weir plot` writes them."""
+    def of_command(self, column: str, load: float, names: Sequence[str] = ("value", "low", "high")) -> dict[str, list[float]]:
+        """Value and interval of a column by run, or other numbers, as `weir plot` writes them."""
         out = self.folder / "figure"
         arguments = ["--x", "load", "--y", column, "--by", "run", "--output", str(out)]
         subprocess.run([os.environ["WEIR_BIN"], "plot", str(self.folder / "sweep"), *arguments], check=True, capture_output=True)
         with open(f"{out}.csv", newline="") as file:
             rows = [row for row in csv.DictReader(file) if float(row["workloads.web.load"]) == load]
-        return {row["run"]: [float(row[of] or "nan") for of in ("value", "low", "high")] for row in rows}
+        return {row["run"]: [float(row[of] or "nan") for of in names] for row in rows}
 
     def test_percentiles_are_those_of_weir_plot(self) -> None:
         compared = 0
@@ -92,6 +93,64 @@ class Drawn(unittest.TestCase):
                         compared += 1
         # Sizes in four bins under two runs, and the incast's in one.
         self.assertEqual(compared, 2 * (4 * 2 + 2))
+
+    def test_differences_are_those_of_weir_plot(self) -> None:
+        names = ["difference", "difference_low", "difference_high"]
+        differing = 0
+        for flow in ("web", "incast"):
+            for column, percentile, name in [("slowdown", 99, "slowdown_permille.p99"), ("fct", 50, "fct_ns.p50")]:
+                table = weir.plot.percentiles(self.results, percentile, column=column, where={"load": 0.7, "flow": flow})
+                for sizes, rows in table.groupby("sizes"):
+                    theirs = self.of_command(f"traffic.{flow}.bins.'{sizes}'.{name}", 0.7, names)
+                    self.assertEqual(list(rows["run"]), ["DT", "SPFC"])
+                    for _, row in rows.iterrows():
+                        np.testing.assert_allclose(row[names].astype(float) * 1e3, theirs[row["run"]], rtol=1e-9, atol=1e-9)
+                    first, second = rows.itertuples()
+                    self.assertEqual((first.difference == first.difference, second.against), (False, "DT"))
+                    self.assertAlmostEqual(second.difference, second.value - first.value, places=12)
+                    differing += second.difference != 0
+        self.assertGreater(differing, 3)
+
+    def test_an_interval_is_of_possible_values_and_has_a_length(self) -> None:
+        table = weir.plot.percentiles(self.results, where={"load": 0.4, "flow": "web"})
+        bounded = table[table["low"].notna()]
+        self.assertGreater(len(bounded), 0)
+        self.assertTrue((bounded["low"] >= np.minimum(1, bounded["value"])).all() and (bounded["low"] < bounded["high"]).all(), bounded)
+        # Two seeds of the same messages have no spread.
+        same = weir.run({**SINGLE, "workloads": SINGLE["workloads"][1:]}, seeds=2)
+        rows = weir.plot.percentiles(same, 50)
+        self.assertTrue((rows["value"] > 1).all() and rows[["low", "high"]].isna().all(axis=None), rows)
+
+    def test_differences_can_be_drawn(self) -> None:
+        where = {"load": 0.7, "flow": "web"}
+        ax = weir.plot.slowdown_by_size(self.results, where=where, versus="DT", ax=Figure().subplots())
+        (line,) = [line for line in ax.lines if line.get_label() == "SPFC"]
+        table = weir.plot.percentiles(self.results, where=where)
+        np.testing.assert_array_equal(line.get_ydata(), table[table["run"] == "SPFC"]["difference"])
+        self.assertEqual(ax.get_ylabel(), "99th percentile of slowdown,\nless that of DT")
+        self.assertNotIn("DT", [line.get_label() for line in ax.lines])
+
+    def test_a_figure_of_half_a_page_can_be_read(self) -> None:
+        where = {"load": 0.7, "flow": "web"}
+        for size in ((3.33, 2.6), (6.8, 3)):
+            for draw in (weir.plot.slowdown_by_size, weir.plot.cdf):
+                figure = pyplot.figure(figsize=size)
+                ax = draw(self.results, where=where, ax=figure.subplots())
+                figure.draw_without_rendering()
+                with self.subTest(size=size, draw=draw.__name__):
+                    ticks = [tick for tick in ax.get_xticklabels() if tick.get_text() and tick.get_visible()]
+                    # Slanted labels are apart where their ends are.
+                    slanted = ticks[0].get_rotation() != 0
+                    boxes = sorted((tick.get_window_extent() for tick in ticks), key=lambda box: box.x1)
+                    inside = [box for box in boxes if ax.bbox.x0 - 40 <= box.x1 <= ax.bbox.x1 + 40]
+                    for one, other in pairwise(inside):
+                        self.assertLess(one.x1 + (8 if slanted else 0), other.x1 if slanted else other.x0 + 1e-6)
+                    legend = ax.get_legend()
+                    assert legend is not None
+                    box = legend.get_window_extent()
+                    self.assertTrue(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1 + 1, box)
+                    if size[0] < 4:
+                        self.assertGreaterEqual(box.y0, ax.bbox.y1 - 1, "the legend covers the lines")
 
     def test_bins_and_counts_are_those_of_the_summary(self) -> None:
         table = weir.plot.percentiles(self.results, where={"load": 0.4, "flow": "web"})
@@ -192,7 +251,11 @@ class Drawn(unittest.TestCase):
         self.assertEqual(max(ends), ax.get_xlim()[1])
 
     def test_wrong_arguments_have_a_fix(self) -> None:
+        def differences(versus: str) -> object:
+            return weir.plot.slowdown_by_size(self.results, where={"load": 0.7, "flow": "web"}, versus=versus)
+
         wrong: list[tuple[str, Callable[[], object]]] = [
+            ("versus='ABM': no line is called so; write one of 'DT', 'SPFC'", lambda: differences("ABM")),
             ("there is no column 'slow'", lambda: weir.plot.cdf(self.results, "slow")),
             ("percentile=0: write a number from 1 to 100", lambda: weir.plot.percentiles(self.results, 0)),
             ("percentile=0.99: write 99", lambda: weir.plot.slowdown_by_size(self.results, 0.99)),

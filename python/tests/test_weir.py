@@ -109,6 +109,17 @@ class Frames(InFolder):
         self.assertEqual(set(results.series["point"]), {1, 2})
         self.assertTrue(all(dtype == "float64" for dtype in results.series.drop(columns=["point", "run", "seed"]).dtypes))
 
+    def test_a_summary_that_cannot_be_read_leaves_its_run_out(self) -> None:
+        results = weir.run(INCAST, seeds=range(3), output=self.folder / "cut")
+        first = pathlib.Path(results.runs["directory"].iloc[0], "summary.json")
+        whole = first.read_text()
+        for text in (whole[: len(whole) // 2], "", "[1]", "no JSON"):
+            first.write_text(text)
+            with self.assertWarnsRegex(UserWarning, "summary.json can't be read, and its run is left out: ") as warned:
+                summary = results.summary
+            self.assertEqual(([2, 3], __file__), (list(summary["point"]), warned.filename))
+            self.assertEqual(len(results.messages), 12)
+
     def test_an_unfinished_message_is_there_without_a_time(self) -> None:
         # A run that has sent more since its end than before it ends.
         scenario = {**INCAST, "workloads": [{**INCAST["workloads"][0], "sizes": "200MB"}]}
@@ -143,7 +154,9 @@ class Errors(InFolder):
         for scenario, options, parts in [
             (self.folder / "none.toml", {}, ["there is no file"]),
             (self.folder / "wrong.toml", {}, ["wrong.toml:3", "a topology needs `rate`", 'write rate = "100Gbps"']),
-            (INCAST, {"set": {"switch.buffer.dt.alph": 1}}, ["unknown key `alph` in [buffer.dt]", "write `alpha`"]),
+            (INCAST, {"set": {"switch.buffer.dt.alph": 1}}, ["switch.buffer.dt.alph = 1: ", "unknown key `alph` in [buffer.dt]", "write `alpha`"]),
+            (INCAST, {"set": {"workloads.9.sizes": "1KB"}}, ["workloads.9.sizes: the scenario's `workloads` have no `9`; write a place"]),
+            (INCAST, {"set": {"switch..mtu": 1}}, ['"switch..mtu" is no parameter; write the keys']),
             (INCAST, {"set": {"switch.mtu": None}}, ["a value that TOML does not have"]),
             (INCAST, {"set": {"switch.mtu": object()}}, ["is no value of a file"]),
             (INCAST, {"seeds": [1, 1]}, ["seed 1 is listed twice"]),
@@ -154,6 +167,8 @@ class Errors(InFolder):
                 weir.run(scenario, output=output, **options)  # type: ignore[arg-type]
             for part in parts:
                 self.assertIn(part, str(caught.exception))
+            # Of the text that tables are read as, the caller knows nothing.
+            self.assertNotIn("sweep:", str(caught.exception))
             self.assertFalse(output.exists())
 
     def test_a_run_that_crashes_is_an_exception(self) -> None:

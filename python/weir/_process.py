@@ -6,7 +6,10 @@ value.
 """
 
 import _thread
+import io
 import json
+import linecache
+import marshal
 import os
 import pathlib
 import pickle
@@ -15,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -39,12 +43,12 @@ class Ended:
 
 def run_sweep(kinds: _kinds.Kinds, *, progress: Callable[[float, int], object] | None, **request: Any) -> Ended:
     """Calls ``_weir.run_sweep`` in a process that has these kinds."""
-    import cloudpickle  # Processes of points do without.
-
     with tempfile.TemporaryDirectory(prefix="weir-kinds-") as name:
         folder = pathlib.Path(name)
         (folder / "path").write_bytes(pickle.dumps([os.path.abspath(path) for path in sys.path]))
-        (folder / "kinds").write_bytes(cloudpickle.dumps(kinds))
+        pickled, sources = _by_value(kinds)
+        (folder / "kinds").write_bytes(pickled)
+        (folder / "sources").write_text(json.dumps(sources))
         request = {key: os.fspath(of) if isinstance(of, os.PathLike) else of for key, of in request.items()}
         (folder / "request").write_text(json.dumps({**request, "plugin_identity": kinds.identity()}))
         printed, prints = os.pipe()
@@ -78,6 +82,25 @@ def run_sweep(kinds: _kinds.Kinds, *, progress: Callable[[float, int], object] |
         tracebacks = [file.read_text() for file in sorted(folder.glob("failed-*"))]
         created = {file.name.partition("-")[2] for file in folder.glob("created-*")}
         return Ended(tracebacks, len(list(folder.glob("point-*"))), created)
+
+
+def _by_value(kinds: _kinds.Kinds) -> tuple[bytes, dict[str, list[str]]]:
+    """Pickled classes, and the lines of the files of those that come by value, for tracebacks: a script, a notebook's cell, an interactive input."""
+    import cloudpickle  # Processes of points do without.
+
+    files: set[str] = set()
+
+    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+        def reducer_override(self, of: Any) -> Any:
+            if not isinstance(of, types.CodeType):
+                return super().reducer_override(of)
+            files.add(of.co_filename)
+            # cloudpickle leaves the file's name out. The other process runs the same Python.
+            return marshal.loads, (marshal.dumps(of),)
+
+    pickled = io.BytesIO()
+    Pickler(pickled).dump(kinds)
+    return pickled.getvalue(), {file: linecache.getlines(file) for file in files}
 
 
 def _follow(output: Any, progress: Callable[[float, int], object] | None) -> dict[str, Any] | None:
@@ -123,6 +146,8 @@ def main() -> None:
 
     try:
         kinds: _kinds.Kinds = pickle.loads((folder / "kinds").read_bytes())
+        for file, lines in json.loads((folder / "sources").read_text()).items():
+            linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
         kinds.add(on_error, on_create)
         if not is_call:
             (folder / f"point-{os.getpid()}").touch()

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import tempfile
+import warnings
 import weakref
 from collections.abc import Callable
 from csv import reader
@@ -97,21 +98,27 @@ class Results:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """A row for each run with the values of summary.json, named by their paths; lists stay lists."""
+        """A row for each run with the values of summary.json, named by their paths; lists stay lists.
+
+        A file that can't be read is named in a warning, and its run left out.
+        """
         runs = self._finished()
-        texts = [pathlib.Path(directory, "summary.json").read_text() for directory in runs["directory"]]
-        values = pd.json_normalize([json.loads(text) for text in texts])
+        summaries = [_summary(pathlib.Path(directory, "summary.json")) for directory in runs["directory"]]
+        # With a type: a list without entries would choose no columns.
+        runs = runs[pd.Series([summary is not None for summary in summaries], index=runs.index, dtype=bool)]
+        values = pd.json_normalize([summary for summary in summaries if summary is not None])
         return pd.concat([runs.drop(columns="directory").reset_index(drop=True), values], axis="columns")
 
     def table(self, name: str) -> pa.Table:
-        """``messages``, ``series`` or ``events`` as an Arrow table."""
+        """``messages``, ``series`` or ``events`` as an Arrow table; without rows if no run has results."""
         if name not in _FILES:
             raise Error(f"there is no table {name!r}; write {', '.join(map(repr, _FILES))}")
         file, types = _FILES[name]
         runs = self._finished()
         tables = [_read(pathlib.Path(run["directory"], file), types, run, runs) for _, run in runs.iterrows()]
         if not tables:
-            raise ValueError(f"there are no {name}: no run has results")
+            first = {"point": pa.int32(), "run": _TEXT, **({"seed": pa.uint32()} if "seed" in self.runs.columns else {})}
+            return pa.schema({**first, **types(["t_us"])}.items()).empty_table()
         return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
 
     def _finished(self) -> pd.DataFrame:
@@ -123,6 +130,18 @@ class Results:
         # A parameter has the kind of value that was given.
         given = self.runs.drop(columns="directory").set_index("point").loc[table["point"]]
         return table.assign(**{name: given[name].array for name in given.columns})
+
+
+def _summary(path: pathlib.Path) -> dict[str, Any] | None:
+    try:
+        summary = json.loads(path.read_text())
+        if isinstance(summary, dict):
+            return summary
+        reason = "it has no object"
+    except (OSError, ValueError) as error:
+        reason = str(error)
+    warnings.warn(f"{path} can't be read, and its run is left out: {reason}", stacklevel=4)
+    return None
 
 
 def _read(path: pathlib.Path, types: Callable[[list[str]], dict[str, Any]], run: "pd.Series[Any]", runs: pd.DataFrame) -> pa.Table:

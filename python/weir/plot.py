@@ -25,6 +25,8 @@ __all__ = ["cdf", "percentiles", "queue", "slowdown_by_size"]
 _LABELS = {"slowdown": "slowdown", "fct": "FCT (us)"}
 #: More lines would repeat colours.
 _LINES_MAX = 10
+#: Width of axes, in inches, up to which a legend inside would cover lines.
+_HALF_PAGE = 3.6
 #: Colours of the pages of ``weir report``: the switch has its peer paused.
 _PAUSED = "#D55E00"
 
@@ -62,7 +64,7 @@ def cdf(
             ax.axhline(shares[-1], color=line.get_color(), linestyle=":", linewidth=1)
     ax.set(xscale="log", xlabel=_LABELS[column], ylabel="share of messages", ylim=(0, 1.02))
     _plain_ticks(ax)
-    ax.legend()
+    _legend(ax)
     return ax
 
 
@@ -73,14 +75,18 @@ def slowdown_by_size(
     column: str = "slowdown",
     by: str | Sequence[str] | None = None,
     where: Mapping[str, Any] | None = None,
+    versus: str | None = None,
     ax: "Axes | None" = None,
     **style: Any,
 ) -> "Axes":
     """Draws a percentile of the slowdown in each size bin, with 95 % intervals over seeds (jackknife); arguments are those of ``cdf``.
 
     A triangle at the upper edge stands for a percentile that falls on an unfinished message. A hollow mark is the maximum of too few messages.
+    ``versus`` is the label of a line: the differences of the others to it are drawn instead, with their intervals, paired by seed.
     """
-    table = percentiles(results, percentile, column=column, by=by, where=where)
+    table = percentiles(results, percentile, column=column, by=by, where=where, versus=versus)
+    if versus is not None:
+        table = _differences(table)
     ax = _axes(ax)
     sizes = list(dict.fromkeys(table.sort_values("from_bytes")["sizes"]))
     labels = list(dict.fromkeys(table["label"]))
@@ -88,7 +94,7 @@ def slowdown_by_size(
     for n, label in enumerate(labels):
         rows = table[table["label"] == label].set_index("sizes")
         # Side by side, so that intervals do not cover each other.
-        shift = (n - (len(labels) - 1) / 2) * 0.06
+        shift = (n - (len(labels) - 1) / 2) * min(0.12, 0.8 / len(labels))
         at = np.array([sizes.index(size) + shift for size in rows.index])
         values = rows["value"].to_numpy()
         failed, runs = rows["failed"].iloc[0], rows["runs"].iloc[0]
@@ -111,9 +117,19 @@ def slowdown_by_size(
     if has_beyond:
         ax.plot([], [], "^", color="grey", label="falls on an unfinished message")
     ax.set_xticks(range(len(sizes)), sizes)
-    ax.set(xlabel="message size", ylabel=f"{_ordinal(percentile)} percentile of {_LABELS[column]}", xlim=(-0.5, len(sizes) - 0.5))
-    _from_zero(ax, table[["value", "high"]].max().max())
-    ax.legend()
+    what = f"{_ordinal(percentile)} percentile of {_LABELS[column]}"
+    ax.set(xlabel="message size", ylabel=what if versus is None else f"{what},\nless that of {versus}", xlim=(-0.5, len(sizes) - 0.5))
+    if versus is None:
+        _from_zero(ax, table[["value", "high"]].max().max())
+    else:
+        ax.axhline(0, color="grey", linestyle="--", linewidth=1)
+    # Labels as wide as their characters, of 0.6 of their size each, and one between.
+    size = max(float(label.get_fontsize()) for label in ax.get_xticklabels())
+    if sum(len(name) + 1 for name in sizes) * 0.6 * size / 72 > _width(ax):
+        ax.tick_params("x", rotation=30)
+        for tick in ax.get_xticklabels():
+            tick.set(ha="right", rotation_mode="anchor")
+    _legend(ax)
     return ax
 
 
@@ -124,11 +140,16 @@ def percentiles(
     column: str = "slowdown",
     by: str | Sequence[str] | None = None,
     where: Mapping[str, Any] | None = None,
+    versus: str | None = None,
 ) -> pd.DataFrame:
     """Percentile of the messages in each size bin of the runs' summaries, a row for each line of ``cdf`` and bin.
 
     ``value`` is missing where its rank is that of an unfinished message, also without one of the seeds, where one seed has all messages, or where a
-    run failed; ``low`` and ``high`` bound the 95 % interval, over two seeds and more. ``messages`` includes ``unfinished`` ones. ``is_maximum`` says that there are too few messages for the percentile.
+    run failed; ``low`` and ``high`` bound the 95 % interval, over two seeds and more that differ. ``messages`` includes ``unfinished`` ones.
+    ``is_maximum`` says that there are too few messages for the percentile.
+
+    ``difference`` is that to the line ``against``, by default the first, else ``versus``; ``difference_low`` and ``difference_high`` bound its interval,
+    by the jackknife without one seed of both lines. It is missing if the lines have other seeds, or one.
     """
     if 0 < percentile < 1:
         raise Error(f"percentile={percentile!r}: write {percentile * 100:g}")
@@ -136,23 +157,29 @@ def percentiles(
         raise Error(f"percentile={percentile!r}: write a number from 1 to 100")
     groups = _groups(results, column, by, where)
     bins = _bins(results)
+    labels = [group.label for group in groups]
+    if versus is not None and versus not in labels:
+        raise Error(f"versus={versus!r}: no line is called so; write one of {', '.join(map(repr, labels))}")
+    base = groups[0 if versus is None else labels.index(versus)]
     rows: list[dict[str, Any]] = []
     for group in groups:
-        for sizes, (first, below) in bins.items():
-            runs = [
-                values[(of >= first) & (of < below)].tolist() for values, of in zip(group.values, group.bytes, strict=True)
-            ]
+        for sizes, bounds in bins.items():
+            runs = group.of_size(bounds)
             messages = sum(map(len, runs))
             if messages == 0:
                 continue
-            estimate = _weir.pooled_percentile(runs, percentile) if group.failed == 0 else None
+            # No message is faster than in an empty network.
+            estimate = _weir.pooled_percentile(runs, percentile, float(column == "slowdown")) if group.failed == 0 else None
             value, low, high = estimate or (None, None, None)
+            is_pair = group is not base and group.seeds == base.seeds and None not in group.seeds and group.failed + base.failed == 0
+            pair = _weir.paired_difference(runs, base.of_size(bounds), percentile) if is_pair else None
+            difference, difference_low, difference_high = pair or (None, None, None)
             rows.append(
                 {
                     **group.keys,
                     "label": group.label,
                     "sizes": sizes,
-                    "from_bytes": first,
+                    "from_bytes": bounds[0],
                     "messages": messages,
                     "unfinished": sum(value == np.inf for run in runs for value in run),
                     "value": value,
@@ -161,9 +188,22 @@ def percentiles(
                     "is_maximum": messages * (100_000 - round(percentile * 1e3)) < 100_000,
                     "runs": len(runs),
                     "failed": group.failed,
+                    "against": base.label if pair else None,
+                    "difference": difference,
+                    "difference_low": difference_low,
+                    "difference_high": difference_high,
                 }
             )
-    return pd.DataFrame(rows).astype({"value": float, "low": float, "high": float})
+    numbers = ("value", "low", "high", "difference", "difference_low", "difference_high")
+    return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
+
+
+def _differences(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows with a difference, which stands in place of the value."""
+    table = table[table["difference"].notna()]
+    if len(table) == 0:
+        raise Error("no line has the seeds of the other, two or more; give seeds=")
+    return table.assign(value=table["difference"], low=table["difference_low"], high=table["difference_high"])
 
 
 def queue(
@@ -212,7 +252,7 @@ def queue(
     longest, highest = (series[name + of].max() / 1e3 for of in (suffix, ".threshold_bytes"))
     # A threshold far above the queue leaves the picture.
     _from_zero(ax, max(longest, min(highest, 2 * longest)) if highest == highest else longest)
-    ax.legend()
+    _legend(ax)
     return ax
 
 
@@ -227,11 +267,19 @@ class _Group:
         #: Of each run: values, infinite for unfinished messages, and sizes.
         self.values: list[Any] = []
         self.bytes: list[Any] = []
+        #: Seeds of the runs; None of runs without one.
+        self.seeds: list[Any] = []
         #: Number of runs that failed.
         self.failed = 0
 
-    def add(self, messages: pd.DataFrame, column: str, is_failed: bool) -> None:
+    def of_size(self, bounds: tuple[int, float]) -> list[list[float]]:
+        """Values of each run's messages of a bin."""
+        first, below = bounds
+        return [values[(of >= first) & (of < below)].tolist() for values, of in zip(self.values, self.bytes, strict=True)]
+
+    def add(self, messages: pd.DataFrame, column: str, seed: Any, is_failed: bool) -> None:
         """Adds a run."""
+        self.seeds.append(seed)
         values = messages["fct_us"].to_numpy()
         if column == "slowdown":
             ideal = messages["ideal_us"].to_numpy()
@@ -276,7 +324,7 @@ def _groups(results: Results, column: str, by: str | Sequence[str] | None, where
                     f"{', '.join(rest)} varies too, and a line would be over more than seeds; name it in by=, or keep one value with where="
                 )
             # A run may have no message of a flow.
-            group.add(parts.get((run["point"], name), messages[:0]), column, run["point"] in failed)
+            group.add(parts.get((run["point"], name), messages[:0]), column, run.get("seed"), run["point"] in failed)
     groups = {place: group for place, group in groups.items() if any(map(len, group.values))}
     if len(groups) > _LINES_MAX:
         raise Error(f"{len(groups)} lines are too many to tell apart; keep some with where=, by {', '.join(chosen)}")
@@ -371,12 +419,34 @@ def _from_zero(ax: "Axes", top: float) -> None:
 
 
 def _plain_ticks(ax: "Axes") -> None:
-    """Numbers at 1, 2 and 5 of each decade of a logarithmic axis."""
+    """Numbers at 1, 2 and 5 of each decade of a logarithmic axis, or at its powers of ten where it is short."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    first, last = ax.get_xlim()
+    # A label of up to six characters has half an inch.
+    has_room = 3 * np.log10(last / first) * 0.5 <= _width(ax)
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if has_room else (1,)))
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _width(ax: "Axes") -> float:
+    """Width of the axes in inches."""
+    return float(ax.get_position().width * ax.get_figure().bbox.width / ax.get_figure().dpi)  # type: ignore[union-attr]
+
+
+def _legend(ax: "Axes") -> None:
+    """Legend where it covers nothing: above axes as narrow as half a page, whose figure is laid out for it."""
+    if _width(ax) > _HALF_PAGE:
+        ax.legend()
+        return
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, frameon=False, fontsize="small")
+    from matplotlib.figure import Figure
+
+    figure = ax.get_figure()
+    # Part of a figure has no layout of its own.
+    if isinstance(figure, Figure) and figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
 
 
 def _axes(ax: "Axes | None") -> "Axes":

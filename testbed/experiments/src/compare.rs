@@ -297,6 +297,7 @@ fn plot(rows: &[ComparisonRow], path: &Path) -> Result<(), Failure> {
         title: "Slowdowns by size, with the least and most of the runs".to_owned(),
         columns: 2,
         panels: MEASURES.iter().map(panel).collect(),
+        ..Figure::default()
     };
     let is_png = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"));
     #[cfg(feature = "png")]

@@ -53,6 +53,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cdf;
 mod color;
 pub mod compare;
 pub mod experiment;

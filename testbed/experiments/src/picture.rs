@@ -85,7 +85,7 @@ mod tests {
             lines: vec![line],
             ..Panel::default()
         };
-        Figure { title: "A figure".into(), columns: 1, panels: vec![panel] }.to_svg().unwrap()
+        Figure { title: "A figure".into(), columns: 1, panels: vec![panel], ..Figure::default() }.to_svg().unwrap()
     }
 
     #[test]

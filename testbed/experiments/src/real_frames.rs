@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use weir_config::SwitchConfig;
 use weir_hosts::RealHostSet;
+use weir_qualify::wire::WirePort;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
 use weir_scenario::Scenario;
@@ -68,6 +69,16 @@ pub trait PortBackend: Sync {
     /// As [`PortBackend::run`]; also frames that a port did not take.
     fn replay(&self, arguments: &ReplayArguments, switch: Option<&SwitchConfig>) -> Result<(), Failure>;
 
+    /// Opens ports of a tester, with EAL arguments, and hands them to `test`: Linux interfaces by their names, or NICs by their PCI addresses.
+    ///
+    /// # Errors
+    /// As [`PortBackend::run`], and those of `test`.
+    fn with_tester_ports(
+        &self,
+        ports: &TesterPorts<'_>,
+        test: &mut dyn FnMut(Vec<OpenTesterPort>) -> Result<(), Failure>,
+    ) -> Result<(), Failure>;
+
     /// Resources of this machine that these switches use.
     fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn MachineResources>;
 
@@ -86,6 +97,27 @@ pub trait PortBackend: Sync {
     /// # Errors
     /// Failures of EAL or a device.
     fn start(&self, scenarios: &[Scenario]) -> Result<Box<dyn ScenarioRunner>, Failure>;
+}
+
+/// Ports that a tester asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct TesterPorts<'a> {
+    /// Interfaces and PCI addresses.
+    pub names: &'a [String],
+    /// Length of the longest frame, without FCS.
+    pub frame_bytes_max: usize,
+    /// EAL arguments.
+    pub eal: &'a [String],
+}
+
+/// Port of a tester, open.
+pub struct OpenTesterPort {
+    /// The name that it was asked for by.
+    pub name: String,
+    /// Speed of its link, unless the device invents one.
+    pub speed: Option<BitRate>,
+    /// The port.
+    pub port: Box<dyn WirePort>,
 }
 
 /// DPDK, started for scenarios.

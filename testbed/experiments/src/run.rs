@@ -4,7 +4,7 @@
 mod figure;
 pub(crate) mod hosts;
 mod outcome;
-mod seeds;
+pub(crate) mod seeds;
 pub(crate) mod traffic;
 
 use std::cell::Cell;
@@ -20,7 +20,7 @@ use weir_results::run_dir::{RunDir, RunDirError, Summary};
 use weir_scenario::file::{self, Expectation, ScenarioRun};
 use weir_scenario::{Scenario, TrafficPlan};
 use weir_sim::{CostEstimate, SimBackend, Threads, format_memory, free_memory};
-use weir_units::{BitRate, Bytes, Span, Time};
+use weir_units::{BitRate, Bytes, Span, Time, UnitError};
 
 use crate::Failure;
 use crate::experiment::{self, Backend};
@@ -30,6 +30,7 @@ use crate::switches;
 use crate::table::count;
 
 pub use hosts::{CheckArguments, check};
+use seeds::SeedSummary;
 
 /// Commands of `weir testbed`.
 #[derive(clap::Subcommand)]
@@ -90,7 +91,7 @@ pub struct RunArguments {
 
 /// Parses a time with its unit, 1 us or more.
 fn time_of(text: &str) -> Result<Span, String> {
-    let time: Span = text.parse().map_err(|_| "this is no time; write for example 2ms".to_owned())?;
+    let time: Span = text.parse().map_err(|error: UnitError| error.to_string())?;
     if time < Span::from_micros(1) { Err("write 1us or more".to_owned()) } else { Ok(time) }
 }
 
@@ -237,7 +238,13 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
     let all = planned.len();
     let ended = run_in_virtual_time(planned, arguments, &stop)?;
     let left = all - ended.len();
-    let figures = seeds::figures(&ended, &of);
+    let of_seeds = ended.iter().zip(&of).map(|(ended, (run, seed))| SeedSummary {
+        run,
+        parameters: "",
+        seed: u64::from(*seed),
+        summary: &ended.summary,
+    });
+    let figures = seeds::figures(of_seeds);
     let summary = json_text(&figures);
     fs::write(output.join("seeds.json"), &summary)?;
     if arguments.json {
@@ -263,9 +270,8 @@ impl RunArguments {
     fn time(&self, scenario: &mut Scenario) -> Result<(), Failure> {
         self.end_early(scenario)?;
         for text in &self.snapshots {
-            let at: Span = text.parse().map_err(|_| {
-                Failure::Argument(format!("--snapshot {text}: this is no time; write for example 1.5ms"))
-            })?;
+            let at: Span =
+                text.parse().map_err(|error: UnitError| Failure::Argument(format!("--snapshot: {error}")))?;
             let end = scenario.end.since(Time::ZERO);
             if at > end {
                 return Err(Failure::Argument(format!(

@@ -63,7 +63,7 @@ pub struct SweepArguments {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Make one table of the shards of a sweep.
+    /// Make one table of the shards of a sweep, and its figures.
     Merge(merge::MergeArguments),
     /// Run one point.
     #[command(hide = true)]
@@ -120,7 +120,8 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let file = load_sweep(path)?;
     let plan = SweepPlan::new(&file, jobs)?;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.name));
-    let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, VERSION.to_owned()) };
+    let figures = file.figures.clone();
+    let manifest = Manifest { shard: arguments.shard, figures, ..manifest(&plan, VERSION.to_owned()) };
     let mode = OutputMode { json: arguments.json };
     mode.print(&format!("{}: {} of {}.", plan.name, points(plan.points.len()), plan.scenario.display()));
     if arguments.slurm {
@@ -181,20 +182,23 @@ pub fn run_sweep(
     output: &Path,
     runner: &PointRunner,
 ) -> Result<usize, Failure> {
-    let file = match source {
-        SweepSource::File(path) => load_sweep(path)?,
+    let planned = |file: SweepFile| SweepPlan::new(&file, runner.jobs).map(|plan| (plan, file));
+    let (plan, file) = match source {
+        SweepSource::File(path) => planned(load_sweep(path)?)?,
         SweepSource::Tables { sweep, scenario } => {
             let mut sweep = sweep.clone();
             if scenario.is_some() {
                 sweep.insert("scenario".to_owned(), SCENARIO_TABLE.into());
             }
-            let file = parse(Path::new(SWEEP_TABLE), &base::text_of(&sweep))?;
-            SweepFile { scenario_text: scenario.map(base::text_of), ..file }
+            let text = base::text_of(&sweep);
+            let file = parse(Path::new(SWEEP_TABLE), &text).map_err(Failure::from);
+            let planned =
+                file.and_then(|file| planned(SweepFile { scenario_text: scenario.map(base::text_of), ..file }));
+            planned.map_err(|failure| without_text_of_tables(failure, &text))?
         }
     };
-    let plan = SweepPlan::new(&file, runner.jobs)?;
     let mode = OutputMode { json: true };
-    let mut manifest = manifest(&plan, VERSION.to_owned());
+    let mut manifest = Manifest { figures: file.figures.clone(), ..manifest(&plan, VERSION.to_owned()) };
     if !plugin_identity.is_empty() {
         manifest.identity = Hash::digest(format!("{} {plugin_identity}", plan.identity).as_bytes()).text();
     }
@@ -204,6 +208,21 @@ pub fn run_sweep(
         draw(&file.figures, output, mode)?;
     }
     Ok(left)
+}
+
+/// Errors in a sweep's tables, by the caller's keys: the caller does not know the text that they were read as.
+fn without_text_of_tables(failure: Failure, text: &str) -> Failure {
+    let Failure::Input(errors) = failure else { return failure };
+    if errors.iter().any(|error| error.file() != SWEEP_TABLE) {
+        return Failure::Input(errors);
+    }
+    let sentences = errors.iter().map(|error| {
+        let line = error.line().and_then(|line| text.lines().nth(line - 1)).unwrap_or_default();
+        let key = line.split(" = ").next().unwrap_or_default().trim_matches(['[', ']', '"', '\'']);
+        let key = if error.message().contains(key) { String::new() } else { format!("{key}: ") };
+        format!("{key}{}; {}", error.message(), error.help_text())
+    });
+    Failure::Argument(sentences.collect::<Vec<_>>().join("\n"))
 }
 
 /// Names of tables that no file has, as of files.
@@ -320,6 +339,7 @@ fn manifest(plan: &SweepPlan, version: String) -> Manifest {
         points: plan.points.len(),
         shard: None,
         columns: plan.columns.clone(),
+        figures: Vec::new(),
     }
 }
 
@@ -335,13 +355,14 @@ fn run_points(
     to.clear_unfinished()?;
     let mine: Vec<&Point> =
         plan.points.iter().filter(|point| manifest.shard.is_none_or(|shard| shard.has(point.number))).collect();
-    let ResumeState { records, pending, late } = resume_state(plan, &to, &mine)?;
+    let ResumeState { records, pending, late, unreadable } = resume_state(plan, &to, &mine)?;
     if !records.is_empty() {
         mode.print(&format!("{} of them finished by an earlier call.", count(records.len() as u64)));
     }
     if late > 0 {
         mode.print(&format!("{} of them lost too much of their time to the machine, and run anew.", count(late)));
     }
+    unreadable.iter().for_each(|point| mode.print(&format!("{point}; it runs anew.")));
     let bar = match &runner.progress {
         Some(_) => ProgressBar::hidden(),
         None => {
@@ -378,13 +399,19 @@ struct ResumeState<'p> {
     pending: Vec<&'p Point>,
     /// Number of pending points that are finished but were late.
     late: u64,
+    /// Pending points whose results can't be read, each with the reason.
+    unreadable: Vec<String>,
 }
 
 fn resume_state<'p>(plan: &SweepPlan, to: &SweepDir, points: &[&'p Point]) -> Result<ResumeState<'p>, Failure> {
-    let mut state = ResumeState { records: BTreeMap::new(), pending: Vec::new(), late: 0 };
+    let mut state = ResumeState { records: BTreeMap::new(), pending: Vec::new(), late: 0, unreadable: Vec::new() };
     for point in points {
         let finished = to.finished(point).map(|finished| record(to, finished, &plan.columns)).transpose()?;
         match finished {
+            Some(PointRecord { finished, .. }) if finished.outcome == PointOutcome::Crashed => {
+                state.unreadable.push(format!("{}: {}", finished.point.folder, finished.reason));
+                state.pending.push(*point);
+            }
             Some(record) if !record.is_late(plan.allowed_lateness) => drop(state.records.insert(point.number, record)),
             finished => {
                 state.late += u64::from(finished.is_some());
@@ -494,7 +521,7 @@ mod tests {
         }
         let remaining = |plan: &SweepPlan| {
             let points: Vec<&Point> = plan.points.iter().collect();
-            let ResumeState { records, pending, late } = resume_state(plan, &to, &points).unwrap();
+            let ResumeState { records, pending, late, .. } = resume_state(plan, &to, &points).unwrap();
             let pending: Vec<usize> = pending.into_iter().map(|point| point.number).collect();
             (records.into_keys().collect::<Vec<_>>(), pending, late)
         };
@@ -505,5 +532,9 @@ mod tests {
         assert_eq!(remaining(&plan), (vec![], vec![1, 2], 2));
         plan.allowed_lateness = Some(100.0);
         assert_eq!(remaining(&plan), (vec![1, 2], vec![], 0));
+        fs::write(to.folder(&plan.points[1]).join("summary.json"), "{\n  \"durat").unwrap();
+        assert_eq!(remaining(&plan), (vec![1], vec![2], 0), "results that can't be read");
+        let ResumeState { unreadable, .. } = resume_state(&plan, &to, &[&plan.points[1]]).unwrap();
+        assert!(matches!(&unreadable[..], [what] if what.contains("summary.json")), "{unreadable:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_dpdk_driver::Stopped;
 use weir_nic::host::{ReceiverStats, SenderStats};
-use weir_results::record::{self, NicStats, RunRecord, dropped, lost_lossless, overflown_lossless};
+use weir_results::record::{self, NicStats, RunRecord, dropped, dropped_in_storms, lost_lossless, overflown_lossless};
 use weir_results::run_dir::{Summary, TrafficSummary};
 use weir_scenario::Scenario;
 use weir_switch_core::Report;
@@ -62,9 +62,11 @@ pub(super) fn summary(scenario: &Scenario, shared_stats: &SharedStats, inputs: S
     }
     gaps += arrived.iter().map(|arrived| arrived.lost).sum::<u64>();
     // Frames held by a deadlock are not lost: the switches still had them when stopped. Neither are frames in flight at
-    // an interruption.
-    let arrived_or_held =
-        if is_stuck || interrupted.is_some() { gaps == 0 } else { all_arrived && gaps == 0 && late_hosts.is_empty() };
+    // an interruption, and those that a watchdog dropped.
+    let in_storms = dropped_in_storms(scenario, &stopped.reports);
+    let gaps = gaps.saturating_sub(in_storms);
+    let may_be_held = is_stuck || interrupted.is_some() || in_storms > 0;
+    let arrived_or_held = gaps == 0 && (may_be_held || all_arrived && late_hosts.is_empty());
     notes.extend(interference_notes(scenario, stopped, &interference));
     let nic = |(host, stats): (usize, &Option<_>)| match stats {
         Some(stats) => nic_stats(stats),

@@ -33,7 +33,7 @@
 //!     lines: vec![measured, stated],
 //!     ..Panel::default()
 //! };
-//! let figure = Figure { title: "A ring".to_owned(), columns: 1, panels: vec![panel] };
+//! let figure = Figure { title: "A ring".to_owned(), columns: 1, panels: vec![panel], ..Figure::default() };
 //! assert!(figure.to_svg()?.contains("as the paper states"));
 //! # Ok::<(), weir_results::plot::PlotError>(())
 //! ```
@@ -45,6 +45,7 @@ mod geometry;
 mod layout;
 mod legend;
 mod line;
+mod offsets;
 mod panel;
 mod ranges;
 mod shapes;
@@ -76,6 +77,8 @@ pub struct Figure {
     pub columns: usize,
     /// Panels, row by row. A default panel leaves its cell empty.
     pub panels: Vec<Panel>,
+    /// Width on paper, in points of 1/72 inch; `None` shows each length as it is, at 96 pixels to an inch.
+    pub width_pt: Option<u32>,
 }
 
 /// Lines and bars over one pair of axes.
@@ -103,6 +106,8 @@ pub struct Panel {
     pub lines: Vec<PlotLine>,
     /// Marks, drawn below the lines.
     pub marks: Vec<PlotMark>,
+    /// Whether lines whose intervals would cover each other are drawn side by side, off their positions.
+    pub separates_intervals: bool,
 }
 
 /// Kind of horizontal axis.
@@ -231,8 +236,13 @@ impl Figure {
         drawn.map_err(|error| PlotError::Draw { reason: error.to_string() })?;
         // SVG's default, mitred joins, would put spikes on peaks.
         let as_drawn = format!("<svg width=\"{width}\" height=\"{height}\"");
-        let (width, height) = (width / SCALE as u32, height / SCALE as u32);
-        let as_shown = format!("<svg width=\"{width}\" height=\"{height}\" stroke-linejoin=\"round\"");
+        let (shown_width, shown_height) = match self.width_pt {
+            None => ((width / SCALE as u32).to_string(), (height / SCALE as u32).to_string()),
+            Some(points) => {
+                (format!("{points}pt"), format!("{:.1}pt", f64::from(height) * f64::from(points) / f64::from(width)))
+            }
+        };
+        let as_shown = format!("<svg width=\"{shown_width}\" height=\"{shown_height}\" stroke-linejoin=\"round\"");
         Ok(svg.replacen(&as_drawn, &as_shown, 1))
     }
 
@@ -243,8 +253,10 @@ impl Figure {
 
     fn draw(&self, root: &Canvas<'_>, layout: &Layout) -> DrawResult {
         root.fill(&WHITE)?;
-        let title_at = (layout.size.width / 2, px(MARGIN));
-        root.draw_text(&self.title, &text(FIGURE_TITLE, HPos::Center, VPos::Top), title_at)?;
+        for (line, title) in layout.title.iter().enumerate() {
+            let title_at = (layout.size.width / 2, px(MARGIN + TITLE_LINE * line as i32));
+            root.draw_text(title, &text(FIGURE_TITLE, HPos::Center, VPos::Top), title_at)?;
+        }
         layout.legend.draw(root)?;
         let cells = self.panels.iter().zip(&layout.cells).filter(|(panel, _)| !panel.is_empty());
         cells.into_iter().try_for_each(|(panel, cell)| panel.draw(root, layout, cell))?;
@@ -311,6 +323,8 @@ const SCALE: i32 = 4;
 
 // Sizes of text, and lengths, as shown.
 const FIGURE_TITLE: i32 = 22;
+/// Distance between the lines of a title.
+const TITLE_LINE: i32 = 26;
 const PANEL_TITLE: i32 = 17;
 const LABEL: i32 = 15;
 const TICK: i32 = 14;

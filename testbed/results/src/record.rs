@@ -15,7 +15,9 @@ mod xoff_queues;
 pub use crate::ports::Ports;
 pub use progress::{Progress, ProgressMeter};
 pub use recorder::{MessageOrigin, Recorder, RunRecord, SampleScope};
-pub use results::{LinkStats, NicStats, RunResult, dropped, interrupted, lost_lossless, overflown_lossless, summary};
+pub use results::{
+    LinkStats, NicStats, RunResult, dropped, dropped_in_storms, interrupted, lost_lossless, overflown_lossless, summary,
+};
 
 use weir_scenario::Scenario;
 

@@ -12,7 +12,7 @@ use crate::Failure;
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub queues: BTreeMap<(String, String), QueueEvents>,
-    /// Deadlocks, links cut and repaired, and marks of the scenario.
+    /// Deadlocks, PFC storms, links cut and repaired, and marks of the scenario.
     pub marks: Vec<(f64, String)>,
     pub marks_left_out: usize,
     /// Maximum gap between pauses that are merged into one bar, in ms.
@@ -87,11 +87,18 @@ impl Events {
 
     fn add(&mut self, at: f64, port: &str, class: &str, kind: &str, detail: &str) {
         let merged = self.merged_ms;
-        if matches!(kind, "deadlock" | "mark") {
+        let mark = match kind {
+            "mark" => Some(detail.to_owned()),
+            "deadlock" => Some(format!("deadlock: {detail}")),
+            "storm_detected" => Some(format!("storm detected: {port}, class {class}")),
+            "storm_restored" => Some(format!("storm over: {port}, class {class}")),
+            _ => None,
+        };
+        if let Some(mark) = mark {
             if self.marks.len() == MARKS_MAX {
                 self.marks_left_out += 1;
             } else {
-                self.marks.push((at, if kind == "mark" { detail.to_owned() } else { format!("deadlock: {detail}") }));
+                self.marks.push((at, mark));
             }
             return;
         }
@@ -143,13 +150,14 @@ mod tests {
                     1000,p0,3,pause_sent,65535\n1500,p0,3,pause_refreshed,65535\n2000,p0,3,resume_sent,\n\
                     2500,p0,3,pause_sent,65535\n3000,p0,3,resume_sent,\n\
                     6000,p0,3,drop,headroom_violation 3\n6000,,,deadlock,\"a -> b, class 3\"\n\
-                    8000,p0,3,pause_sent,65535\n9000,p1,3,stage_sent,2\n";
+                    8000,p0,3,pause_sent,65535\n9000,p1,3,stage_sent,2\n9500,p1,4,storm_detected,1\n";
         std::fs::write(folder.path().join("events.csv"), text).unwrap();
         let events = Events::read(folder.path(), 10.0).unwrap();
         let queue = &events.queues[&("p0".to_owned(), "3".to_owned())];
         assert_eq!(queue.paused_peer.spans, [(1.0, 2.0), (2.5, 3.0), (8.0, 10.0)]);
         assert_eq!((queue.paused_peer.length, queue.frames_dropped), (3.5, 3));
-        assert_eq!(events.marks, [(6.0, "deadlock: a -> b, class 3".to_owned())]);
+        let marks = [(6.0, "deadlock: a -> b, class 3"), (9.5, "storm detected: p1, class 4")];
+        assert_eq!(events.marks, marks.map(|(at, text)| (at, text.to_owned())));
         assert_eq!(events.queues[&("p1".to_owned(), "3".to_owned())].stages, [(9.0, 2.0)]);
         let long = Events::read(folder.path(), 3_000.0).unwrap();
         let queue = &long.queues[&("p0".to_owned(), "3".to_owned())];

@@ -12,6 +12,7 @@ use weir_results::run_dir::{
 
 use crate::Failure;
 use crate::experiment::VERSION;
+use crate::run::seeds::{SeedSummary, figures, rows};
 use crate::table::key_path::KeyPath;
 
 pub(super) struct Input {
@@ -69,8 +70,8 @@ enum DirectoryKind {
     Other,
 }
 
-/// Reads all runs of the given directories. An invalid directory among the arguments is an error; a run without results
-/// in a folder of several is omitted.
+/// Reads all runs of the given directories. An invalid directory among the arguments is an error; a run in a folder of
+/// several whose results are missing, or can't be read, is omitted.
 pub(super) fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for directory in directories {
@@ -88,7 +89,18 @@ pub(super) fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
             found.len()
         )));
     }
-    let mut runs = found.iter().map(|directory| Run::read(directory)).collect::<Result<Vec<_>, _>>()?;
+    let mut runs = Vec::new();
+    for directory in &found {
+        match Run::read(directory) {
+            Ok(run) => runs.push(run),
+            // Of several runs in a folder, the others are shown.
+            Err(Failure::Argument(reason)) if !directories.contains(directory) => left_out.push(reason),
+            Err(failure) => return Err(failure),
+        }
+    }
+    if runs.is_empty() {
+        return Err(Failure::Argument(format!("no run has results: {}", left_out.join("; "))));
+    }
     for (run, label) in labels(&runs).into_iter().enumerate() {
         runs[run].label = label;
     }
@@ -163,6 +175,41 @@ fn kind(directory: &Path) -> DirectoryKind {
         ),
         Err(_) => DirectoryKind::Other,
     }
+}
+
+/// Rows of the figures of runs with several seeds, the head first; `None` if no run has several. Runs of other scenarios are not compared.
+pub(super) fn over_seeds(runs: &[Run]) -> Option<Vec<Vec<String>>> {
+    let of_run = |run: &Run| {
+        let name = run.summary.parameters.get("run").cloned().unwrap_or_default();
+        let seed: u64 = run.seed()?.split(' ').next()?.parse().ok()?;
+        Some((name, parameters(run), seed))
+    };
+    let names: Vec<(String, String, u64)> = runs.iter().map(of_run).collect::<Option<_>>()?;
+    let is_repeated = |n: usize| names[..n].contains(&names[n]);
+    let has_several = names.iter().any(|(run, parameters, seed)| {
+        names.iter().any(|(of, at, other)| (of, at) == (run, parameters) && other != seed)
+    });
+    let is_one_scenario = runs.windows(2).all(|pair| pair[0].summary.scenario == pair[1].summary.scenario);
+    if !has_several || !is_one_scenario || (0..names.len()).any(is_repeated) {
+        return None;
+    }
+    let of_seeds = runs.iter().zip(&names).map(|(run, (name, parameters, seed))| SeedSummary {
+        run: name,
+        parameters,
+        seed: *seed,
+        summary: &run.summary,
+    });
+    Some(rows(&figures(of_seeds)))
+}
+
+/// Values of a point's parameters, by their last keys: `load 0.5, alpha 1/8`.
+fn parameters(run: &Run) -> String {
+    let point = run.point.as_ref().map_or(&[][..], |point| &point.point.parameters);
+    let parts = point.iter().map(|(path, value)| {
+        let key = KeyPath::parse(path).map_or_else(|| path.clone(), |path| path.last().to_owned());
+        format!("{key} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    });
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 /// Folders of a directory, sorted by name, numbers numerically: `2` before `10`. Names with a leading dot are
@@ -295,6 +342,9 @@ fn foreign(directory: &Path, error: RunDirError, version: Option<&str>) -> Failu
         RunDirError::Io { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             format!("{}: {name} is missing, so the run is incomplete: {}", directory.display(), what_to_name())
+        }
+        RunDirError::Json { ref source, .. } if !source.is_data() => {
+            format!("{error}; the file is damaged: run the scenario again")
         }
         RunDirError::Json { .. } => {
             format!(

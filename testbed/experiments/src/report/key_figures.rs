@@ -4,7 +4,7 @@ use weir_results::run_dir::{ClassSummary, PoolSummary, Summary};
 use weir_units::Span;
 
 use super::input::{Run, RunCell};
-use super::verdict::is_good;
+use super::verdict::{has_deadlock, is_good};
 use crate::run::traffic::{bus_cell, completion_cell, critical_path_cell, fct_cell, slowdown_cell};
 use crate::table::statistics::is_below_max;
 use crate::table::{count, gbps};
@@ -37,10 +37,17 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
             figures.push(KeyFigure { name: name.to_owned(), cells });
         }
     };
-    row("result", &|run| Some(if is_good(&run.summary) { "good" } else { "FAILED" }.to_owned()));
+    row("result", &|run| {
+        let result = match is_good(&run.summary) {
+            true if has_deadlock(&run.summary) => "deadlocked",
+            true => "good",
+            false => "FAILED",
+        };
+        Some(result.to_owned())
+    });
     row("deadlock", &|run| {
         Some(match &run.summary.deadlock {
-            Some(deadlock) if deadlock.dissolved_ns.is_none() => format!("from {} ms", milli(deadlock.since_ns)),
+            Some(deadlock) if has_deadlock(&run.summary) => format!("from {} ms", milli(deadlock.since_ns)),
             // No deadlock, or a cycle that dissolved.
             _ => "none".to_owned(),
         })

@@ -8,7 +8,7 @@ use weir_results::run_dir::TrafficSummary;
 use super::Lead;
 use super::charts::Chart;
 use super::html::{escaped, in_script};
-use super::input::{ConfigFile, Input, Run, RunCell};
+use super::input::{ConfigFile, Input, Run, RunCell, over_seeds};
 use super::key_figures::key_figures;
 use super::sections::{Plots, Section, plots};
 use super::snapshots::{self, Snapshot};
@@ -97,12 +97,11 @@ fn lead_section(html: &mut String, lead: &Lead) {
         }
         *html += "</ul>\n";
     }
-    if let Some((head, rows)) = lead.numbers.split_first() {
-        *html += "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Numbers\"><table class=\"figures\">\n<thead>";
-        lead_row(html, head, "th scope=\"col\"");
-        *html += "</thead>\n<tbody>\n";
-        rows.iter().for_each(|row| lead_row(html, row, "td"));
-        *html += "</tbody></table></div>\n";
+    if !lead.numbers.is_empty() {
+        *html +=
+            "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Numbers\"><table class=\"figures\">\n";
+        lead_rows(html, &lead.numbers);
+        *html += "</table></div>\n";
     }
     for svg in &lead.figures {
         // HTML allows no XML declaration inside.
@@ -110,6 +109,16 @@ fn lead_section(html: &mut String, lead: &Lead) {
         let _ = writeln!(html, "<figure class=\"lead\">{}</figure>", &svg[from..]);
     }
     *html += "</section>\n";
+}
+
+/// Appends rows of numbers, the head first.
+fn lead_rows(html: &mut String, rows: &[Vec<String>]) {
+    let Some((head, rows)) = rows.split_first() else { return };
+    *html += "<thead>";
+    lead_row(html, head, "th scope=\"col\"");
+    *html += "</thead>\n<tbody>\n";
+    rows.iter().for_each(|row| lead_row(html, row, "td"));
+    *html += "</tbody>";
 }
 
 /// Appends a row of numbers; the first cell is a heading.
@@ -160,6 +169,12 @@ fn summary(html: &mut String, input: &Input, plots: &Plots) {
         *html += "</tr>\n";
     }
     *html += "</tbody></table></div>\n";
+    if let Some(rows) = over_seeds(runs) {
+        *html += "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Figures over seeds\"><table class=\"figures\">\n\
+                  <caption>Means over seeds</caption>\n";
+        lead_rows(html, &rows);
+        *html += "</table></div>\n";
+    }
     traffic_tables(html, runs);
     notes(html, input, plots);
     *html += "</section>\n";

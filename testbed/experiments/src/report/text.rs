@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::input::{Input, Run};
+use super::input::{Input, Run, over_seeds};
 use super::key_figures::key_figures;
 use super::page::{noted, origins, title};
 use super::sections::{Plots, plots};
@@ -36,6 +36,12 @@ pub(super) fn report(input: &Input, colors: bool) -> Result<String, Failure> {
     }
     text.push('\n');
     comparison(&mut text, runs);
+    if let Some(mut rows) = over_seeds(runs).map(Vec::into_iter) {
+        text += "Means over seeds\n";
+        let mut table = Table::new(rows.next().unwrap_or_default());
+        rows.for_each(|row| table.row(row.iter().map(|cell| plain(cell))));
+        let _ = writeln!(text, "{table}");
+    }
     for run in runs {
         messages(&mut text, run, runs.len() == 1);
     }

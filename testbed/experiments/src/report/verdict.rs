@@ -40,13 +40,23 @@ pub(super) fn verdict(runs: &[Run]) -> ReportVerdict {
 }
 
 fn verdict_text(runs: &[&Summary]) -> String {
+    let is_deadlocked = |run: &&&Summary| has_deadlock(run);
     let cut_off = |run: &&Summary| run.outages.as_ref().is_some_and(|of| of.lossless_frames_lost > 0);
     match (runs.iter().filter(|run| !is_good(run)).count(), runs.len()) {
         (0, _) if runs.iter().any(cut_off) => "No failure, but outages took lossless frames.".to_owned(),
-        (0, _) => "No failure.".to_owned(),
+        (0, all) => match runs.iter().filter(is_deadlocked).count() {
+            0 => "No failure.".to_owned(),
+            1 if all == 1 => "No failure, but a deadlock for good.".to_owned(),
+            deadlocked => format!("No failure, but {deadlocked} of {all} runs deadlocked."),
+        },
         (1, 1) => "The run failed.".to_owned(),
         (failed, all) => format!("{failed} of {all} runs failed."),
     }
+}
+
+/// Whether a run ended in a deadlock.
+pub(super) fn has_deadlock(summary: &Summary) -> bool {
+    summary.deadlock.as_ref().is_some_and(|deadlock| deadlock.dissolved_ns.is_none())
 }
 
 /// Whether a run kept its guarantees.
@@ -141,6 +151,9 @@ mod tests {
             deadlock(&summary).unwrap(),
             "deadlock from 5us on, for good, as the scenario expects: a -> b -> a, class 3"
         );
+        assert_eq!(verdict_text(&[&summary]), "No failure, but a deadlock for good.");
+        let other = Summary { lossless: true, ..Summary::default() };
+        assert_eq!(verdict_text(&[&summary, &other]), "No failure, but 1 of 2 runs deadlocked.");
         let summary = Summary { backend: "dpdk".into(), ..summary };
         assert_eq!(deadlock(&summary).unwrap(), "deadlock from 5us on, for good: a -> b -> a, class 3");
         let dissolved = DeadlockSummary { dissolved_ns: Some(7_000), ..cycle() };

@@ -10,6 +10,7 @@ use super::paper::Paper;
 use super::paper_file::{Panel, PanelKind, PanelLine, ReportedPoints};
 use super::rows::{MessageQuery, ResultRow, ResultRows, parameter};
 use crate::Failure;
+use crate::cdf::{cumulative, to_the_end};
 use crate::picture;
 use crate::table::{statistics, units};
 
@@ -26,6 +27,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &ResultRows, directory: &Path)
         title: format!("{}: {}", experiment.id, paper.title),
         columns: paper.columns.min(panels.len()),
         panels: panels.into_iter().map(|panel| drawn(panel, rows)).collect::<Result<_, _>>()?,
+        ..Figure::default()
     };
     if let Some(scheme) = experiment.of.as_ref().and_then(Paper::scheme) {
         let lines = figure.panels.iter_mut().flat_map(|panel| &mut panel.lines);
@@ -191,46 +193,15 @@ fn of_paper(stated: &ReportedPoints, categories: &mut Vec<String>) -> plot::Plot
     }
 }
 
-/// Extends each line to the end of the longest: unfinished messages give a plateau below 100 %.
-fn to_the_end(lines: &mut [plot::PlotLine]) {
-    let all = || lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x);
-    let (Some(first), Some(end)) = (all().reduce(f64::min), all().reduce(f64::max)) else { return };
-    for line in lines.iter_mut() {
-        match line.points.last() {
-            Some((x, share)) if *x < end => line.points.push((end, *share)),
-            None => line.points.extend([(first, 0.0), (end, 0.0)]),
-            Some(_) => {}
-        }
-    }
-}
-
 /// CDF of the messages of all selected points, and the percentage of unfinished ones.
 fn distribution(panel: &Panel, line: &PanelLine, rows: &ResultRows) -> Result<Option<(plot::PlotLine, f64)>, Failure> {
     let mut values = Vec::new();
     for row in rows.select(line.selection()) {
         values.extend(messages(panel, row)?);
     }
-    Ok(cumulative(&line.name, values))
-}
-
-/// CDF in percent, and the percentage of infinite values, which count, but have no point.
-fn cumulative(name: &str, mut values: Vec<f64>) -> Option<(plot::PlotLine, f64)> {
-    const STEPS: usize = 500;
-    values.sort_by(f64::total_cmp);
-    let (all, finished) = (values.len(), values.partition_point(|value| value.is_finite()));
-    if all == 0 {
-        return None;
-    }
-    let mut points: Vec<(f64, f64)> = match finished.checked_sub(1) {
-        Some(last) => (0..=STEPS)
-            .map(|n| last * n / STEPS)
-            .map(|step| (values[step], 100.0 * (step + 1) as f64 / all as f64))
-            .collect(),
-        None => Vec::new(),
-    };
-    points.dedup();
-    let line = plot::PlotLine { name: name.to_owned(), points, ..plot::PlotLine::default() };
-    Some((line, 100.0 * (all - finished) as f64 / all as f64))
+    let all = values.len();
+    let line = cumulative(&line.name, values);
+    Ok(line.map(|(line, unfinished)| (line, 100.0 * unfinished as f64 / all as f64)))
 }
 
 /// Value of each message of the panel: infinite for the completion time of an unfinished message, and 0 for its
@@ -257,19 +228,6 @@ fn with_unit(what: &str, unit: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_did_not_finish_is_a_plateau_below_all() {
-        let never = f64::INFINITY;
-        let values = [vec![3.0, 1.0], vec![2.0, never, 1.0, never], vec![never], vec![]];
-        let (mut lines, unfinished): (Vec<plot::PlotLine>, Vec<f64>) =
-            values.into_iter().filter_map(|values| cumulative("SIH", values)).unzip();
-        to_the_end(&mut lines);
-        assert_eq!(unfinished, [0.0, 50.0, 100.0]);
-        assert_eq!(lines[0].points, [(1.0, 50.0), (3.0, 100.0)]);
-        assert_eq!(lines[1].points, [(1.0, 25.0), (2.0, 50.0), (3.0, 50.0)]);
-        assert_eq!(lines[2].points, [(1.0, 0.0), (3.0, 0.0)]);
-    }
 
     #[test]
     fn lines_of_the_papers_scheme_are_found_by_their_names() {

@@ -220,7 +220,7 @@ pub(super) fn print<'a>(
     let seeds = if outcome.seeds > 1 { format!(", {}", outcome.seeds_shown()) } else { String::new() };
     println!("  runs:    {}{seeds}", outcome.points);
     if let Some(left_out) = &outcome.left_out {
-        println!("  {}   without {left_out}", if outcome.is_real() { "real: " } else { "quick:" });
+        println!("  {}without {left_out}", if outcome.is_real() { "real:    " } else { "quick:   provisional, " });
     }
     if let Some(lateness) = &outcome.lateness {
         println!(
@@ -285,7 +285,8 @@ pub(super) fn print_all(outcomes: &[ExperimentOutcome]) {
     let mut table = Table::new(["id", "conclusions", "numbers"]);
     for outcome in outcomes {
         let numbers = NumbersVerdict::from_numbers(&outcome.numbers);
-        table.row([outcome.id.clone(), outcome.conclusions.to_string(), numbers.to_string()]);
+        let provisional = if outcome.is_quick() { ", provisional" } else { "" };
+        table.row([outcome.id.clone(), format!("{}{provisional}", outcome.conclusions), numbers.to_string()]);
     }
     let conclusions: Vec<Conclusions> = outcomes.iter().map(|outcome| outcome.conclusions).collect();
     println!("\n{table}\nConclusions: {}.", Conclusions::counts(&conclusions));

@@ -10,13 +10,16 @@ impl ExperimentOutcome {
         let conclusions = Conclusions::from_claims(&self.claims);
         let outcome = ExperimentOutcome { conclusions, ..self };
         ExperimentOutcome {
-            summary: summary(&outcome),
+            summary: if outcome.is_quick() { QUICK_LEAD } else { "" }.to_owned() + &summary(&outcome),
             numbers_summary: numbers_summary(NumbersVerdict::from_numbers(&outcome.numbers)),
             reasons: reasons(&outcome),
             ..outcome
         }
     }
 }
+
+/// Beginning of the sentence on a quick run's conclusions.
+const QUICK_LEAD: &str = "Provisional, of a quick run. ";
 
 /// Sentence on the conclusions.
 fn summary(outcome: &ExperimentOutcome) -> String {

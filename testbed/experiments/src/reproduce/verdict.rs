@@ -266,6 +266,11 @@ impl ExperimentOutcome {
         let kind = if self.is_real() { "A run with real frames" } else { "A quick run" };
         self.left_out.as_ref().map(|left_out| format!("{kind}, without {left_out}."))
     }
+
+    /// Whether the sweep is the reduced one of `--quick`: its verdict is not that of the paper's draws and sizes.
+    pub(super) fn is_quick(&self) -> bool {
+        self.left_out.is_some() && !self.is_real()
+    }
 }
 
 pub(super) fn judge(

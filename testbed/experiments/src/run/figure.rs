@@ -38,7 +38,7 @@ pub(super) fn draw(ended: &[CompletedRun], title: &str, output: &Path) -> Result
         panels.extend(drawn().map(|(run, series)| rates(run, series)));
         panels.extend((runs.len()..columns).map(|_| Panel::default()));
     }
-    let figure = Figure { title: title.to_owned(), columns, panels };
+    let figure = Figure { title: title.to_owned(), columns, panels, ..Figure::default() };
     let path = output.join("figure.svg");
     figure.write_svg(&path).map_err(|error| Failure::Run(error.to_string()))?;
     Ok(Some(path))

@@ -218,7 +218,8 @@ fn comparison(ended: &[CompletedRun]) -> Table {
         });
     }
     let mut ports = drawn_ports(ended);
-    if ports.len() > PORTS_MAX {
+    // Ports that the scenario does not name have one row together.
+    if ports.len() > PORTS_MAX || ended.first().is_some_and(|run| run.scenario.has_default_draw()) {
         ports.clear();
         row("longest ingress queue, KB", &|run| {
             let queues = run.summary.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (class, port)));

@@ -6,10 +6,10 @@ use serde::Serialize;
 use weir_results::run_dir::{BinSummary, Distribution, Summary};
 use weir_scenario::file::{self, ScenarioRun};
 
-use super::{CompletedRun, chosen_of};
+use super::chosen_of;
 use crate::Failure;
 use crate::table::Table;
-use crate::table::statistics::{is_below_max, mean};
+use crate::table::statistics::{Estimate, is_below_max, mean};
 
 /// Run with one of several values of `scenario.seed`.
 pub(super) struct SeededRun {
@@ -44,43 +44,89 @@ pub(super) fn seeded(path: &Path, text: &str, names: &[String], count: u32) -> R
     Ok(all)
 }
 
+/// Figure of a run over its seeds: an element of `seeds.json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct FigureEstimate {
+pub(crate) struct FigureEstimate {
     pub run: String,
     pub figure: String,
     /// Number of seeds with the figure: a percentile at an unfinished message has no value.
     pub seeds: usize,
     pub mean: f64,
-    /// 95 % confidence interval of the mean (Student's t), with two or more seeds.
+    /// 95 % confidence interval of the mean (Student's t), with two or more seeds that differ.
     pub interval: Option<(f64, f64)>,
     pub least: f64,
     pub most: f64,
+    /// Difference to the first run, if both have the figure for the same seeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub difference: Option<FigureDifference>,
 }
 
-/// All figures of all runs; `of` has the file's run and the seed of each completed run.
-pub(super) fn figures(ended: &[CompletedRun], of: &[(String, u32)]) -> Vec<FigureEstimate> {
-    let mut figures: Vec<(String, String, Vec<f64>)> = Vec::new();
-    for (ended, (run, _)) in ended.iter().zip(of) {
-        for (figure, value) in values(&ended.summary) {
-            match figures.iter_mut().find(|(of, name, _)| of == run && *name == figure) {
-                Some((.., values)) => values.push(value),
-                None => figures.push((run.clone(), figure, vec![value])),
+/// Mean difference between two runs of a seed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct FigureDifference {
+    /// Run that is subtracted.
+    pub less: String,
+    pub mean: f64,
+    /// 95 % confidence interval (Student's t), with seeds that differ.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// Results of a run with one seed.
+#[derive(Clone, Copy)]
+pub(crate) struct SeedSummary<'s> {
+    /// Name of the run, without the seed.
+    pub run: &'s str,
+    /// Values of a sweep's parameters: runs are compared where these are equal. Empty without parameters.
+    pub parameters: &'s str,
+    pub seed: u64,
+    pub summary: &'s Summary,
+}
+
+/// Estimates all figures of all runs, in the order of their first appearance.
+pub(crate) fn figures<'s>(runs: impl IntoIterator<Item = SeedSummary<'s>>) -> Vec<FigureEstimate> {
+    let mut figures: Vec<SeededFigure<'s>> = Vec::new();
+    for SeedSummary { run, parameters, seed, summary } in runs {
+        for figure in values(summary) {
+            let value = (seed, figure.value);
+            let place = |of: &&mut SeededFigure<'_>| {
+                (of.run, of.parameters, &of.figure.name) == (run, parameters, &figure.name)
+            };
+            match figures.iter_mut().find(place) {
+                Some(of) => of.values.push(value),
+                None => figures.push(SeededFigure { run, parameters, figure, values: vec![value] }),
             }
         }
     }
-    let figure = |(run, figure, values): (String, String, Vec<f64>)| {
-        let estimate = mean(&values)?;
+    figures.iter_mut().for_each(|of| of.values.sort_by_key(|(seed, _)| *seed));
+    let first = figures.first().map_or("", |of| of.run);
+    let estimate = |of: &SeededFigure<'_>| {
+        let estimate = of.estimate()?;
+        let has_seeds = |other: &&SeededFigure<'_>| {
+            other.values.iter().map(|(seed, _)| seed).eq(of.values.iter().map(|(seed, _)| seed))
+        };
+        let base = figures
+            .iter()
+            .find(|other| (other.run, other.parameters, &other.figure.name) == (first, of.parameters, &of.figure.name));
+        let base = base.filter(|_| of.run != first).filter(has_seeds).and_then(SeededFigure::estimate);
+        let difference = base.and_then(|base| estimate.paired_difference(&base));
+        let estimate = estimate.bounded(of.figure.least).with_spread();
+        let parts = [of.run, of.parameters].into_iter().filter(|part| !part.is_empty());
         Some(FigureEstimate {
-            run,
-            figure,
-            seeds: values.len(),
+            run: parts.collect::<Vec<_>>().join(", "),
+            figure: of.figure.name.clone(),
+            seeds: of.values.len(),
             mean: estimate.value,
             interval: estimate.interval,
-            least: values.iter().copied().fold(f64::INFINITY, f64::min),
-            most: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            least: estimate.values.iter().copied().fold(f64::INFINITY, f64::min),
+            most: estimate.values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            difference: difference.map(|of| FigureDifference {
+                less: first.to_owned(),
+                mean: of.value,
+                interval: of.interval,
+            }),
         })
     };
-    figures.into_iter().filter_map(figure).collect()
+    figures.iter().filter_map(estimate).collect()
 }
 
 /// Runs, of several seeds, whose figures are the same with each.
@@ -92,24 +138,64 @@ pub(super) fn same_results<'n>(names: &'n [String], figures: &[FigureEstimate]) 
     names.iter().map(String::as_str).filter(is_same).collect()
 }
 
-pub(super) fn table(figures: &[FigureEstimate]) -> Table {
-    let mut table = Table::new(["run", "figure", "mean", "95 % interval", "least", "most", "seeds"]);
+/// Rows of a table of figures, the head first. Differences have columns if there are any.
+pub(crate) fn rows(figures: &[FigureEstimate]) -> Vec<Vec<String>> {
+    let head = ["run", "figure", "mean", "95 % interval", "least", "most", "seeds"];
+    let less = figures.iter().find_map(|figure| figure.difference.as_ref()).map(|difference| &difference.less);
+    let head_of_differences = less.map(|less| [format!("less {less}, seed by seed"), "95 % interval".to_owned()]);
+    let interval = |interval: Option<(f64, f64)>, seeds: usize| match interval {
+        Some((low, high)) => format!("{} to {}", shown(low), shown(high)),
+        None if seeds > 1 => "no spread".to_owned(),
+        None => "-".to_owned(),
+    };
+    let mut rows = vec![head.map(str::to_owned).into_iter().chain(head_of_differences.into_iter().flatten()).collect()];
     for figure in figures {
-        let interval = match figure.interval {
-            None => "-".to_owned(),
-            Some((low, high)) => format!("{} to {}", shown(low), shown(high)),
-        };
-        table.row([
+        let mut row = vec![
             figure.run.clone(),
             figure.figure.clone(),
             shown(figure.mean),
-            interval,
+            interval(figure.interval, figure.seeds),
             shown(figure.least),
             shown(figure.most),
             figure.seeds.to_string(),
-        ]);
+        ];
+        match (&figure.difference, less) {
+            (Some(of), _) => row.extend([shown(of.mean), interval(of.interval, figure.seeds)]),
+            (None, Some(_)) => row.extend(["-", "-"].map(str::to_owned)),
+            (None, None) => {}
+        }
+        rows.push(row);
     }
+    rows
+}
+
+pub(super) fn table(figures: &[FigureEstimate]) -> Table {
+    let mut rows = rows(figures).into_iter();
+    let mut table = Table::new(rows.next().unwrap_or_default());
+    rows.for_each(|row| table.row(row));
     table
+}
+
+/// Figure of a run, with its value for each seed.
+struct SeededFigure<'s> {
+    run: &'s str,
+    parameters: &'s str,
+    figure: RunFigure,
+    values: Vec<(u64, f64)>,
+}
+
+impl SeededFigure<'_> {
+    fn estimate(&self) -> Option<Estimate> {
+        mean(&self.values.iter().map(|(_, value)| *value).collect::<Vec<_>>())
+    }
+}
+
+/// Value to compare between runs.
+struct RunFigure {
+    name: String,
+    value: f64,
+    /// Least possible value.
+    least: f64,
 }
 
 type StatisticFn = fn(&Distribution) -> Option<u64>;
@@ -118,9 +204,12 @@ type StatisticFn = fn(&Distribution) -> Option<u64>;
 const FLOWS_MAX: usize = 8;
 
 /// Values to compare, in the order of a table.
-fn values(summary: &Summary) -> Vec<(String, f64)> {
+fn values(summary: &Summary) -> Vec<RunFigure> {
     let mut values = Vec::new();
-    let mut add = |name: &str, value: Option<f64>| values.extend(value.map(|value| (name.to_owned(), value)));
+    let mut add = |name: &str, value: Option<f64>| {
+        let least = if name.contains(": slowdown ") { 1.0 } else { 0.0 };
+        values.extend(value.map(|value| RunFigure { name: name.to_owned(), value, least }));
+    };
     let flow_control = summary.flow_control;
     add("PAUSEs sent by switches", flow_control.map(|of| of.pauses_sent as f64));
     add("paused, all ports added up, ms", flow_control.map(|of| of.paused_ns as f64 / 1e6));
@@ -196,11 +285,59 @@ mod tests {
             interval: None,
             least: 1.0,
             most,
+            difference: None,
         };
         let all =
             [figure("drawn", 2, 3.0), figure("drawn", 2, 1.0), figure("same", 2, 1.0), figure("one seed", 1, 1.0)];
         let names = ["drawn", "same", "one seed"].map(str::to_owned);
         assert_eq!(same_results(&names, &all), ["same"]);
+    }
+
+    #[test]
+    fn runs_are_compared_seed_by_seed() {
+        use weir_results::run_dir::FlowControlSummary;
+
+        let summary = |pauses_sent| Summary {
+            flow_control: Some(FlowControlSummary { pauses_sent, ..FlowControlSummary::default() }),
+            ..Summary::default()
+        };
+        let of =
+            |run: &'static str, numbers: [(u64, u64); 3]| numbers.map(|(seed, pauses)| (run, seed, summary(pauses)));
+        // Seeds vary by 9 each, and the two runs by 1, 2 and 3 for the same seed.
+        let all = [of("DT", [(1, 10), (2, 19), (3, 28)]), of("SPFC", [(3, 31), (2, 21), (1, 11)])].concat();
+        let estimates =
+            figures(all.iter().map(|(run, seed, summary)| SeedSummary { run, parameters: "", seed: *seed, summary }));
+        let of_run = |run: &str| estimates.iter().find(|of| of.run == run && of.figure.starts_with("PAUSEs")).unwrap();
+        assert_eq!(of_run("DT").difference, None);
+        assert_eq!(of_run("DT").interval.unwrap().0, 0.0, "no fewer PAUSEs than none");
+        let difference = of_run("SPFC").difference.as_ref().unwrap();
+        // s = 1, t(2) = 4.303, half = 4.303 / sqrt(3).
+        let (low, high) = difference.interval.unwrap();
+        assert!((low + 0.4843).abs() < 1e-3 && (high - 4.4843).abs() < 1e-3, "{difference:?}");
+        assert_eq!((difference.less.as_str(), difference.mean), ("DT", 2.0));
+        let rows = rows(&estimates);
+        assert_eq!(rows[0][7..], ["less DT, seed by seed", "95 % interval"]);
+        let row = rows.iter().find(|row| row[0] == "SPFC" && row[1].starts_with("PAUSEs")).unwrap();
+        assert_eq!(row[7..], ["2.000", "-0.484 to 4.484"]);
+        let row = rows.iter().find(|row| row[1] == "lossless frames dropped").unwrap();
+        assert_eq!(row[3], "no spread");
+        // Runs are compared at equal parameters.
+        let at = |parameters: &'static str, runs: [usize; 2]| {
+            runs.map(|n| SeedSummary { run: all[n].0, parameters, seed: all[n].1, summary: &all[n].2 })
+        };
+        let of_parameters = figures([at("load 1", [0, 1]), at("load 2", [1, 2]), at("load 2", [4, 3])].concat());
+        let of = |run: &str| of_parameters.iter().find(|of| of.run == run && of.figure.starts_with("PAUSEs")).unwrap();
+        assert_eq!(of("DT, load 1").difference, None);
+        assert_eq!(of("SPFC, load 2").difference.as_ref().map(|of| of.mean), Some(2.5));
+        // Other seeds are no pairs.
+        let one: Vec<_> = all.iter().filter(|(run, seed, _)| (*run == "DT") == (*seed < 3)).collect();
+        let unpaired = figures(one.into_iter().map(|(run, seed, summary)| SeedSummary {
+            run,
+            parameters: "",
+            seed: *seed,
+            summary,
+        }));
+        assert!(unpaired.iter().all(|figure| figure.difference.is_none()));
     }
 
     #[test]

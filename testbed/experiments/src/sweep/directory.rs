@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use weir_results::run_dir::{Speed, Summary, read_summary};
 
 use super::hash::Hash;
+use super::plot::FigureSpec;
 use super::point_file::Point;
 use crate::Failure;
 use crate::files::{json_text, with_path, write_json};
@@ -33,7 +34,7 @@ const LOCK: &str = ".lock";
 pub(super) const TABLES: [&str; 4] = ["results.csv", "results.parquet", "failures.csv", "timings.csv"];
 
 /// Identity of a directory's sweep.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
     pub format: String,
@@ -46,6 +47,9 @@ pub(super) struct Manifest {
     pub points: usize,
     pub shard: Option<Shard>,
     pub columns: Vec<String>,
+    /// Figures of the sweep's file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<FigureSpec>,
 }
 
 /// Origin of a directory's points.
@@ -306,7 +310,28 @@ pub(super) mod tests {
             points: 4,
             shard: None,
             columns: Vec::new(),
+            figures: Vec::new(),
         }
+    }
+
+    /// A point that ended as expected, in its folder.
+    pub(crate) fn finished_point(to: &SweepDir, number: usize) -> FinishedPoint {
+        let point = Point {
+            number,
+            run: 0,
+            run_name: "run".to_owned(),
+            seed: None,
+            parameters: Vec::new(),
+            hash: "0".to_owned(),
+            folder: format!("{number}-run"),
+            setting: 0,
+        };
+        let finished = FinishedPoint { point, outcome: PointOutcome::Good, reason: String::new(), wall_ms: 1 };
+        let [part, scenario, log] = to.unfinished_paths(&finished.point);
+        fs::create_dir_all(part).unwrap();
+        [scenario, log].iter().for_each(|path| fs::write(path, "").unwrap());
+        to.finish(&finished).unwrap();
+        finished
     }
 
     fn refused(path: &Path, manifest: &Manifest) -> String {

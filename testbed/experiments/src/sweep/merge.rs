@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::directory::{FinishedPoint, Manifest, Origin, SweepDir, all_finished};
 use super::results::{self, PointRecord};
-use super::{OutputMode, conclude};
+use super::{OutputMode, conclude, draw};
 use crate::Failure;
 use crate::files::with_path;
 
@@ -17,7 +17,7 @@ pub(super) struct MergeArguments {
     /// Directories of the shards, in any order.
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Directory of the tables. The runs stay where they are, and links lead to them.
+    /// Directory of the tables and figures. The runs stay where they are, and links lead to them.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// Print the outcome of the sweep as JSON in place of sentences.
@@ -63,7 +63,9 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     records.iter().try_for_each(|record| link(&record.folder, &merged.folder(&record.finished.point)))?;
     let any = &records[0].finished.point;
     results::write(&arguments.output, any, &manifest.columns, &records)?;
-    conclude(&arguments.output, &records, manifest.points, OutputMode { json: arguments.json })
+    let mode = OutputMode { json: arguments.json };
+    draw(&manifest.figures, &arguments.output, mode)?;
+    conclude(&arguments.output, &records, manifest.points, mode)
 }
 
 /// Links a run's directory to its place in the merged sweep, for figures of messages and for reports.
@@ -116,9 +118,11 @@ fn refuse_other(one: &ShardDir<'_>, other: &ShardDir<'_>) -> Result<(), Failure>
         let help = "name the shards of one sweep, run by one version of weir";
         return Err(Failure::Argument(format!("{one} and {other} are of different sweeps; {help}")));
     }
-    if of_one.columns != of_other.columns {
-        let help = "call the shards' sweeps again with one file: what is finished is not run again";
-        return Err(Failure::Argument(format!("{one} and {other} have different [results]; {help}")));
+    let help = "call the shards' sweeps again with one file: what is finished is not run again";
+    let tables =
+        [("[results]", of_one.columns != of_other.columns), ("[[figures]]", of_one.figures != of_other.figures)];
+    if let Some((table, _)) = tables.into_iter().find(|(_, differs)| *differs) {
+        return Err(Failure::Argument(format!("{one} and {other} have different {table}; {help}")));
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ pub(crate) struct PointRecord {
 }
 
 impl PointRecord {
-    /// Reads the record of a finished point from its folder.
+    /// Reads the record of a finished point from its folder. A point whose results can't be read has crashed.
     pub(crate) fn read(finished: FinishedPoint, folder: &Path, columns: &[String]) -> Result<PointRecord, Failure> {
         let mut record = PointRecord {
             finished,
@@ -36,7 +36,14 @@ impl PointRecord {
         if record.finished.outcome == PointOutcome::Crashed {
             return Ok(record);
         }
-        let (summary, speed) = read_results(folder)?;
+        let (summary, speed) = match read_results(folder) {
+            Ok(read) => read,
+            Err(failure) => {
+                record.finished.outcome = PointOutcome::Crashed;
+                record.finished.reason = format!("its results can't be read: {}", failure.into_message());
+                return Ok(record);
+            }
+        };
         let json = serde_json::to_value(&summary).map_err(|error| Failure::Run(error.to_string()))?;
         record.cells = columns.iter().map(|name| columns::cell(name, &summary, &json, &speed)).collect();
         record.cpu_ms = speed.cpu_ms;
@@ -122,4 +129,44 @@ fn head(first: &Point, records: &[&PointRecord]) -> TypedTable {
 fn of_results<'a>(names: &'a [String], records: &'a [&PointRecord]) -> impl Iterator<Item = (String, Vec<Cell>)> + 'a {
     let column = |n: usize| records.iter().map(|record| record.cells[n].clone()).collect();
     names.iter().enumerate().map(move |(n, name)| (name.clone(), column(n)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use weir_results::run_dir::Summary;
+
+    use super::super::directory::SweepDir;
+    use super::super::directory::tests::{finished_point, manifest};
+    use super::*;
+
+    #[test]
+    fn a_point_whose_results_cannot_be_read_fails_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let to = SweepDir::open(directory.path(), &manifest("1")).unwrap();
+        let complete = serde_json::to_string(&Summary { duration_ns: 1_000, ..Summary::default() }).unwrap();
+        let other = complete.replace("\"duration_ns\"", "\"duration_of_another_version\"");
+        let texts = [&complete, &complete[..complete.len() / 2], "", other.as_str(), "no JSON"];
+        let columns = ["duration_ns".to_owned()];
+        let read = |(number, text): (usize, &&str)| {
+            let finished = finished_point(&to, number + 1);
+            fs::write(to.folder(&finished.point).join("summary.json"), text).unwrap();
+            PointRecord::read(finished.clone(), &to.folder(&finished.point), &columns).unwrap()
+        };
+        let records: Vec<PointRecord> = texts.iter().enumerate().map(read).collect();
+        assert!(records[0].is_good() && records[0].cells == [Cell::from_u64(1_000)]);
+        for record in &records[1..] {
+            let FinishedPoint { outcome, reason, .. } = &record.finished;
+            let file = to.folder(&record.finished.point).join("summary.json");
+            assert!(*outcome == PointOutcome::Crashed && record.cells == [Cell::Empty]);
+            assert!(
+                reason.starts_with("its results can't be read: ") && reason.contains(&*file.to_string_lossy()),
+                "{reason}"
+            );
+        }
+        write(directory.path(), &records[0].finished.point, &columns, &records).unwrap();
+        let rows = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap().lines().count() - 1;
+        assert_eq!([rows("results.csv"), rows("failures.csv"), rows("timings.csv")], [1, 4, 5]);
+    }
 }

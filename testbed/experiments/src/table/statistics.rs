@@ -48,6 +48,33 @@ impl Estimate {
         Estimate { interval, ..Estimate::exactly(difference, self.runs) }
     }
 
+    /// Difference to another estimate of the same seeds, whose interval is that of the differences of a seed (Student's t): both had the same
+    /// messages, so variation between seeds cancels. Percentiles and ratios differ by their pseudo-values, which is the jackknife over the
+    /// seeds without one seed of both. `None` without values of the same number of runs.
+    pub(crate) fn paired_difference(&self, other: &Estimate) -> Option<Estimate> {
+        if self.values.len() < 2 || self.values.len() != other.values.len() {
+            return None;
+        }
+        let differences: Vec<f64> = self.values.iter().zip(&other.values).map(|(one, other)| one - other).collect();
+        let of_values = mean(&differences)?;
+        let value = self.value - other.value;
+        let interval =
+            of_values.interval.map(|(low, high)| (value + low - of_values.value, value + high - of_values.value));
+        Some(Estimate { value, interval, ..of_values }.with_spread())
+    }
+
+    /// Ends the interval at the least value that is possible, such as 1 for a slowdown.
+    pub(crate) fn bounded(self, least: f64) -> Estimate {
+        let interval = self.interval.map(|(low, high)| (low.max(least.min(self.value)), high));
+        Estimate { interval, ..self }
+    }
+
+    /// Drops an interval without length: runs without spread do not tell how far the number varies.
+    pub(crate) fn with_spread(self) -> Estimate {
+        let interval = self.interval.filter(|(low, high)| low < high);
+        Estimate { interval, ..self }
+    }
+
     /// Whether the value is 0 in all runs.
     pub(crate) fn is_nothing(&self) -> bool {
         self.value == 0.0 && self.values.iter().all(|value| *value == 0.0)
@@ -211,6 +238,37 @@ mod tests {
         // A single number is compared by the interval alone.
         let (low, high) = one.less(&Estimate::exactly(15.0, 1)).bounds();
         assert!(near(low, 5.0 - 24.841) && near(high, 5.0 + 24.841), "{low} {high}");
+    }
+
+    #[test]
+    fn paired_differences_vary_less_than_their_sides() {
+        let (one, other) = (mean(&[10.0, 21.0, 32.0]).unwrap(), mean(&[9.0, 19.0, 29.0]).unwrap());
+        // By hand: differences 1, 2, 3; s = 1, t(2) = 4.303, half = 4.303 / sqrt(3).
+        let of = one.paired_difference(&other).unwrap();
+        let (low, high) = of.interval.unwrap();
+        assert!(of.value == 2.0 && near(low, 2.0 - 2.4843) && near(high, 2.0 + 2.4843), "{of:?}");
+        assert_eq!(one.paired_difference(&one).unwrap().interval, None, "no spread");
+        assert_eq!(one.paired_difference(&mean(&[1.0, 2.0]).unwrap()), None);
+        // The jackknife without each seed of both: percentiles 20 and 12; without them 20 - 12, 20 - 12, 10 - 6.
+        let runs = |of: [f64; 3]| of.map(|value| vec![value]).to_vec();
+        let [one, other] = [[5.0, 10.0, 20.0], [3.0, 6.0, 12.0]].map(|of| pooled_percentile(&runs(of), 99.0).unwrap());
+        let of = one.paired_difference(&other).unwrap();
+        let without = [8.0, 8.0, 4.0];
+        let middle = 20.0 / 3.0;
+        let half =
+            4.303 * (2.0 / 3.0 * without.map(|one: f64| (one - middle) * (one - middle)).iter().sum::<f64>()).sqrt();
+        let (low, high) = of.interval.unwrap();
+        assert!(of.value == 8.0 && near(low, 8.0 - half) && near(high, 8.0 + half), "{of:?}");
+    }
+
+    #[test]
+    fn intervals_end_at_the_least_value() {
+        let slowdown = mean(&[1.0, 1.0, 4.0]).unwrap();
+        assert!(slowdown.interval.unwrap().0 < 1.0);
+        assert_eq!(slowdown.clone().bounded(1.0).interval.unwrap().0, 1.0);
+        assert_eq!(slowdown.clone().bounded(3.0).interval.unwrap().0, 2.0, "not above the value");
+        assert_eq!(slowdown.clone().bounded(1.0).with_spread().interval.unwrap().1, slowdown.interval.unwrap().1);
+        assert_eq!(mean(&[2.0, 2.0]).unwrap().with_spread().interval, None);
     }
 
     #[test]

@@ -141,6 +141,66 @@ fn messages_of_workloads_arrive_on_both_backends() {
     });
 }
 
+/// A receiver that nearly stands still for 30 ms, and a watchdog that takes what it pauses for a storm.
+const STORM: &str = r#"
+[scenario]
+name = "storm"
+end = "40ms"
+time_dilation = 100
+
+[topology]
+kind = "single"
+hosts = 2
+rate = "10Gbps"
+delay = "1us"
+
+[switch.classes]
+preset = "roce"
+
+[switch.pfc]
+reaction = "200us"
+
+[switch.pfc_watchdog]
+action = "drop"
+detection_time = "2ms"
+restoration_time = "2ms"
+poll_interval = "1ms"
+condition = "queue-stalled"
+
+[[slow_receivers]]
+hosts = ["H1"]
+rate = "1Mbps"
+from = "1ms"
+until = "31ms"
+
+[[flows]]
+from = "H0"
+to = "H1"
+class = 3
+total = "3MB"
+retransmit = "5ms"
+"#;
+
+#[test]
+fn what_a_watchdog_drops_of_real_frames_fails_no_run() {
+    weir_alone::in_a_process(|| {
+        let scenario =
+            file::parse(Path::new("storm.toml"), STORM).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let scenario = &scenario[0].scenario;
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path().join("run"), &Provenance::new("test", [], UNIX_EPOCH)).unwrap();
+        let dpdk = DpdkBackend::start(std::slice::from_ref(scenario)).unwrap();
+        let summary = dpdk.run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap();
+        assert!(summary.lossless_drops() > 0, "{:?}", summary.ports);
+        let note = format!(
+            "{} frames of lossless classes were dropped in PFC storms, by the watchdog",
+            summary.lossless_drops()
+        );
+        assert!(summary.notes.contains(&note), "{note}: {:?}", summary.notes);
+        assert_eq!((summary.failures.len(), summary.lossless), (0, true), "{:?}", summary.failures);
+    });
+}
+
 /// Two repetitions of a collective, a schedule whose messages overtake each other's tags, and triggers of both kinds, also to other hosts.
 const GRAPHS: &str = r#"
 [scenario]

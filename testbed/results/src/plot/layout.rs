@@ -7,11 +7,13 @@ use super::geometry::{Point, Range, Size};
 use super::legend::Legend;
 use super::ranges::{x_ranges, y_ranges};
 use super::text_width::text_width;
-use super::{FIGURE_TITLE, Figure, LABEL, MARGIN, Orientation, PANEL_TITLE, Panel, Scale, TICK, XAxis, px};
+use super::{FIGURE_TITLE, Figure, LABEL, MARGIN, Orientation, PANEL_TITLE, Panel, Scale, TICK, TITLE_LINE, XAxis, px};
 
 /// Layout of a figure, in [`px`].
 pub(super) struct Layout {
     pub(super) size: Size,
+    /// Lines of the title.
+    pub(super) title: Vec<String>,
     pub(super) legend: Legend,
     /// Cells of the panels, in their order.
     pub(super) cells: Vec<Cell>,
@@ -47,8 +49,14 @@ impl Layout {
             (0..columns.min(panels.len())).map(|column| (y_area(column), mark_area(column))).collect();
 
         let grid_width: i32 = column_areas.iter().map(|(y_area, mark_area)| y_area + plot.width + mark_area).sum();
-        let width = grid_width.max(text_width(&figure.title, FIGURE_TITLE)) + 2 * px(MARGIN);
-        let legend = Legend::new(figure, width);
+        // A figure for a paper must not be wider than its panels, which would make its text smaller.
+        let title = match figure.width_pt {
+            None => vec![figure.title.clone()],
+            Some(_) => lines_of(&figure.title, grid_width),
+        };
+        let width = grid_width.max(widest(title.iter().map(String::as_str), FIGURE_TITLE)) + 2 * px(MARGIN);
+        let below_title = px(TITLE_LINE) * (title.len() as i32 - 1);
+        let legend = Legend::new(figure, width, below_title);
         let mut y = legend.end;
         let mut has_labels_above = false;
         for (panels, cells) in panels.chunks(columns).zip(cells.chunks_mut(columns)) {
@@ -64,7 +72,7 @@ impl Layout {
             }
             y += plot.height + cells.iter().map(|cell| cell.x_area).max().unwrap_or(0);
         }
-        Layout { size: Size { width, height: y + px(MARGIN) }, legend, cells }
+        Layout { size: Size { width, height: y + px(MARGIN) }, title, legend, cells }
     }
 }
 
@@ -163,6 +171,21 @@ fn vertical_marks(panel: &Panel, x: &Axis, plot_width: i32) -> Vec<VerticalMark>
         VerticalMark { at, label: label.clone(), middle, row }
     });
     placed.collect()
+}
+
+/// Breaks a title between words into lines of this width; a longer word has a line of its own.
+fn lines_of(title: &str, width: i32) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in title.split_whitespace() {
+        let line = lines.last_mut().expect("there is one");
+        let longer = if line.is_empty() { word.to_owned() } else { format!("{line} {word}") };
+        if line.is_empty() || text_width(&longer, FIGURE_TITLE) <= width {
+            *line = longer;
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 /// Returns the width of the widest text; 0 without texts.

@@ -27,8 +27,8 @@ pub(super) struct Entry {
 }
 
 impl Legend {
-    /// Creates the legend of a figure of this width, in as many rows as needed.
-    pub(super) fn new(figure: &Figure, width: i32) -> Legend {
+    /// Creates the legend of a figure of this width, in as many rows as needed, `below_title` lower than under a title of one line.
+    pub(super) fn new(figure: &Figure, width: i32, below_title: i32) -> Legend {
         let mut looks: Vec<(String, ColorStyle)> = Vec::new();
         let mut lines: Vec<&PlotLine> = Vec::new();
         let has_main = figure.panels.iter().flat_map(|panel| &panel.lines).any(|line| line.is_main);
@@ -52,7 +52,7 @@ impl Legend {
             }
         }
         let mut legend = Legend { entries: Vec::new(), end: 0, looks };
-        legend.place(figure, &lines, width);
+        legend.place(figure, &lines, width, below_title);
         legend
     }
 
@@ -69,7 +69,7 @@ impl Legend {
         self.entries.iter().try_for_each(|entry| entry.draw(root))
     }
 
-    fn place(&mut self, figure: &Figure, lines: &[&PlotLine], width: i32) {
+    fn place(&mut self, figure: &Figure, lines: &[&PlotLine], width: i32, below_title: i32) {
         let entry_width = |name: &str| px(LINE_LENGTH + SPACING + GAP) + text_width(name, LABEL);
         let mut rows: Vec<Vec<&PlotLine>> = Vec::new();
         let mut row_end = i32::MAX;
@@ -82,7 +82,7 @@ impl Legend {
             rows.last_mut().expect("the first name starts a row").push(line);
             row_end += entry;
         }
-        let mut y = px(MARGIN + FIGURE_TITLE_AREA);
+        let mut y = px(MARGIN + FIGURE_TITLE_AREA) + below_title;
         for row in rows {
             let row_width = row.iter().map(|line| entry_width(&line.name)).sum::<i32>() - px(GAP);
             let mut x = (width - row_width) / 2;

@@ -11,6 +11,7 @@ use super::cell::{Cell, XLabels};
 use super::geometry::Range;
 use super::layout::{Layout, MARK_LEADER, MARK_ROW};
 use super::line::DrawnLine;
+use super::offsets::IntervalOffsets;
 use super::shapes::NEUTRAL;
 use super::{
     Canvas, Chart, DrawResult, LABEL, Orientation, PANEL_TITLE, Panel, PlotMark, Style, TICK, XAxis, px, text,
@@ -58,7 +59,11 @@ impl Panel {
     /// Draws bars first, then marks and other lines, and the bars' intervals last.
     fn draw_lines(&self, root: &Canvas<'_>, chart: &mut Chart<'_>, layout: &Layout, cell: &Cell) -> DrawResult {
         let bars = Bars::new(self);
-        let drawn_line = |line| DrawnLine { line, look: layout.legend.look_in(&bars, line), offset: bars.offset(line) };
+        let offsets = self.separates_intervals.then(|| IntervalOffsets::new(self, cell));
+        let drawn_line = |line| {
+            let offset = bars.offset(line) + offsets.as_ref().map_or(0.0, |offsets| offsets.offset(line));
+            DrawnLine { line, look: layout.legend.look_in(&bars, line), offset }
+        };
         let (of_bars, mut others): (Vec<_>, Vec<_>) =
             self.lines.iter().map(drawn_line).partition(|drawn| drawn.line.style == Style::Bars);
         // Main lines come first, since the first are the widest.

@@ -24,7 +24,7 @@ fn panel(title: &str, y_label: &str, lines: Vec<PlotLine>) -> Panel {
 }
 
 fn figure(columns: usize, panels: Vec<Panel>) -> Figure {
-    Figure { title: "A figure".into(), columns, panels }
+    Figure { title: "A figure".into(), columns, panels, ..Figure::default() }
 }
 
 /// Queues and rates, which are noisy, of three switches under four flow controls.
@@ -54,7 +54,12 @@ fn sample() -> Figure {
             [("H1", 0.0), ("H2", 0.7), ("H3", 1.4)].map(|(host, phase)| line(host, times().map(|t| rate(t, phase))));
         Panel { y_range: Some((0.0, 10.0)), ..panel("", "rate (Gb/s)", lines.into()) }
     });
-    Figure { title: "Ring of three switches".into(), columns: 4, panels: queues.into_iter().chain(rates).collect() }
+    Figure {
+        title: "Ring of three switches".into(),
+        columns: 4,
+        panels: queues.into_iter().chain(rates).collect(),
+        ..Figure::default()
+    }
 }
 
 /// Passes the SVG to `look` as an XML document.

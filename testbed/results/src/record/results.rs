@@ -140,6 +140,10 @@ pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) ->
     if lossy_dropped > 0 {
         notes.push(format!("{lossy_dropped} frames of classes that are not lossless were dropped"));
     }
+    let in_storms = dropped_in_storms(scenario, reports);
+    if in_storms > 0 {
+        notes.push(format!("{in_storms} frames of lossless classes were dropped in PFC storms, by the watchdog"));
+    }
     let lossy_overflown = overflow(scenario, &ended.nics, false).map(|(_, frames)| frames).sum::<u64>();
     if lossy_overflown > 0 {
         notes.push(format!(
@@ -272,9 +276,14 @@ fn estimated_queue(scenario: &Scenario, place: PortRef, rate: BitRate) -> Option
 }
 
 /// Counts the frames that switches dropped while they ran, of lossless or of lossy classes. With `outages`, drops at a port whose
-/// link is down do not count.
+/// link is down do not count; a watchdog's drops of lossless frames never do ([`dropped_in_storms`]).
 pub fn dropped(scenario: &Scenario, reports: &[Report], lossless: bool, outages: bool) -> u64 {
     by_reason(scenario, reports, lossless, outages).into_values().sum()
+}
+
+/// Counts the frames of lossless classes that PFC watchdogs dropped.
+pub fn dropped_in_storms(scenario: &Scenario, reports: &[Report]) -> u64 {
+    class_reports(scenario, reports, true).map(|counters| counters.dropped(DropReason::PfcWatchdog)).sum()
 }
 
 /// Formats the failure of a run that was interrupted at `at`.
@@ -342,20 +351,35 @@ fn slow_hosts(scenario: &Scenario, nics: &[NicStats]) -> Vec<HostSummary> {
 }
 
 fn by_reason(scenario: &Scenario, reports: &[Report], lossless: bool, outages: bool) -> BTreeMap<&'static str, u64> {
+    let counts = |reason: &DropReason| match reason {
+        DropReason::Shutdown => false,
+        DropReason::PortDown => !outages,
+        DropReason::PfcWatchdog => !lossless,
+        _ => true,
+    };
     let mut sums = BTreeMap::new();
-    for (config, report) in scenario.switches.iter().zip(reports) {
-        let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));
-        for (_, counters) in classes.filter(|(class, _)| config.classes.lossless.contains(*class) == lossless) {
-            for reason in DropReason::ALL {
-                let is_asked_for = outages && reason == DropReason::PortDown;
-                let frames = counters.dropped(reason);
-                if frames > 0 && reason != DropReason::Shutdown && !is_asked_for {
-                    *sums.entry(reason.name()).or_insert(0) += frames;
-                }
+    for counters in class_reports(scenario, reports, lossless) {
+        for reason in DropReason::ALL.into_iter().filter(counts) {
+            let frames = counters.dropped(reason);
+            if frames > 0 {
+                *sums.entry(reason.name()).or_insert(0) += frames;
             }
         }
     }
     sums
+}
+
+/// Counters of all switches' lossless or lossy classes.
+fn class_reports<'r>(
+    scenario: &'r Scenario,
+    reports: &'r [Report],
+    lossless: bool,
+) -> impl Iterator<Item = &'r ClassReport> {
+    scenario.switches.iter().zip(reports).flat_map(move |(config, report)| {
+        let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));
+        let is_meant = move |class: Class| config.classes.lossless.contains(class) == lossless;
+        classes.filter(move |(class, _)| is_meant(*class)).map(|(_, counters)| &**counters)
+    })
 }
 
 fn load_balancing(reports: &[Report], record: &RunRecord, nics: &[NicStats]) -> LoadBalancingSummary {

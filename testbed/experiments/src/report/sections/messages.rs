@@ -1,11 +1,14 @@
 //! Plots of messages: slowdown by size, and distributions.
 
+use weir_results::run_dir::{BinSummary, Distribution};
+
 use super::{Plot, Section};
 use crate::Failure;
 use crate::report::charts::{Axis, Chart, ChartLine, Columns, color};
 use crate::report::completion::{CompletionTimes, distribution, points};
 use crate::report::input::Run;
 use crate::table::count;
+use crate::table::statistics::is_below_max;
 
 /// Maximum number of lines in a plot of distributions; above it, each run has one line.
 const DISTRIBUTIONS_MAX: usize = 14;
@@ -41,8 +44,10 @@ pub(super) fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
         };
         let mut max = f64::NAN;
         for (n, run) in runs.iter().enumerate() {
-            let slowdowns = |value: fn(&weir_results::run_dir::Distribution) -> Option<u64>| -> Vec<f64> {
-                let of_size = |size: &String| bins(run).find(|bin| bin.sizes == *size)?.slowdown_permille;
+            let slowdowns = |permille: u64, value: fn(&Distribution) -> Option<u64>| -> Vec<f64> {
+                let is_shown = |bin: &BinSummary| is_below_max(bin.count, permille);
+                let of_size =
+                    |size: &String| bins(run).find(|bin| bin.sizes == *size).filter(is_shown)?.slowdown_permille;
                 sizes
                     .iter()
                     .map(|(_, size)| {
@@ -50,7 +55,7 @@ pub(super) fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
                     })
                     .collect()
             };
-            let (mean, p99) = (slowdowns(|of| of.mean), slowdowns(|of| of.p99));
+            let (mean, p99) = (slowdowns(0, |of| of.mean), slowdowns(990, |of| of.p99));
             if mean.iter().all(|value| value.is_nan()) {
                 continue;
             }
@@ -70,7 +75,7 @@ pub(super) fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
     }
     let notes = vec![
         "How many times longer than in an empty fabric messages took. Solid: the mean; dashed: 99 % took no longer. \
-         There is no mean where some did not finish, and no such 99 % where more than 1 % did not."
+         There is no mean where some did not finish, and no such 99 % where more than 1 % did not, or of fewer than 100 messages."
             .to_owned(),
     ];
     let title = "Slowdown by size";

@@ -6,50 +6,137 @@ use std::str::FromStr;
 use weir_results::plot::{ConfidenceInterval, Figure, Marker, Panel, PlotLine, Scale, Style, XAxis};
 use weir_units::{BitRate, Bytes, Span};
 
-use super::FigureSpec;
-use super::names::{ResolvedFigure, short_column, short_key};
+use super::names::{ResolvedFigure, ResolvedLines, short_column, short_key};
 use super::pooled::{GroupKey, PooledValue};
 use super::results::Results;
+use super::{FigureSpec, FigureWidth};
+use crate::table::Table;
+use crate::table::statistics::Estimate;
 use crate::table::typed::{Cell, TypedTable};
-use crate::table::units::column_unit;
+use crate::table::units::{column_unit, shown};
 
 /// Maximum number of distinguishable lines in a panel.
-const LINES_MAX: usize = 7;
+pub(super) const LINES_MAX: usize = 7;
 
 pub(super) fn figure(spec: &FigureSpec, wanted: &ResolvedFigure, points: &[PooledValue], results: &Results) -> Figure {
     let names = results.names();
     let x = AxisValues::from_texts(points.iter().map(|point| point.place.x.as_str()));
     let x_label = format!("{}{}", short_key(&names.keys, wanted.x), x.unit());
+    let x_label = spec.x_label.clone().unwrap_or(x_label);
     let mut panels = Vec::new();
     for y in 0..wanted.y.len() {
         let column = &names.columns[wanted.y[y]];
         let of_column: Vec<&PooledValue> = points.iter().filter(|point| point.place.y == y).collect();
-        let largest =
-            of_column.iter().filter_map(|point| point.estimate.as_ref()).map(|it| it.value.abs()).fold(0.0, f64::max);
-        let (unit, divisor) = column_unit(column, largest);
-        let y_label = if unit.is_empty() { short_column(column) } else { format!("{} ({unit})", short_column(column)) };
-        for (panel, series) in grouped(&of_column) {
-            let title = panel_title(wanted, &names.keys, panel.as_deref(), &series, &of_column);
-            let lines = series.iter().map(|series| {
-                let mine = of_column.iter().filter(|point| point.place.panel == panel && point.place.series == *series);
-                let name = series_name(wanted, &names.keys, series);
-                // A single line is named by its column.
-                let name = if name.is_empty() { short_column(column) } else { name };
-                line(&name, mine.copied(), &x, divisor)
-            });
-            panels.push(Panel {
-                title,
-                x_label: x_label.clone(),
-                x_axis: x.axis(spec.x_log),
-                y_label: y_label.clone(),
-                y_scale: if spec.y_log { Scale::Log } else { Scale::Linear },
-                lines: lines.filter(|line| !line.points.is_empty()).collect(),
-                ..Panel::default()
-            });
+        let values: &[PointValue] =
+            if wanted.versus.is_some() { &[PointValue::Own, PointValue::Difference] } else { &[PointValue::Own] };
+        for value in values {
+            let drawn: Vec<&PooledValue> = of_column
+                .iter()
+                .copied()
+                .filter(|point| *value == PointValue::Own || point.difference.is_some())
+                .collect();
+            let largest =
+                drawn.iter().filter_map(|point| value.estimate(point)).map(|it| it.value.abs()).fold(0.0, f64::max);
+            let (unit, divisor) = column_unit(column, largest);
+            let what = value.label(wanted, &names.keys, &short_column(column));
+            let with_unit = if unit.is_empty() { what } else { format!("{what} ({unit})") };
+            let y_label = spec.y_label.clone().filter(|_| *value == PointValue::Own).unwrap_or(with_unit);
+            for (panel, series) in grouped(&drawn) {
+                let title = panel_title(wanted, &names.keys, panel.as_deref(), &series, &drawn);
+                let title = match value {
+                    PointValue::Own => title,
+                    PointValue::Difference => {
+                        let parts = [short_column(column), title];
+                        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+                    }
+                };
+                let (mut lines, mut on_top) = (Vec::new(), Vec::new());
+                for series in &series {
+                    let mine = drawn.iter().filter(|of| of.place.panel == panel && of.place.series == *series);
+                    let mine: Vec<&PooledValue> = mine.copied().collect();
+                    let name = series_name(&wanted.lines, &names.keys, series);
+                    // A single line is named by its column.
+                    let name = if name.is_empty() { short_column(column) } else { name };
+                    lines.push(line(&name, &mine, *value, &x, divisor));
+                    on_top.push(mark_max(&name, &mine, *value, &x, divisor));
+                }
+                let lines = lines.into_iter().chain(on_top);
+                panels.push(Panel {
+                    title,
+                    x_label: x_label.clone(),
+                    x_axis: x.axis(spec.x_log),
+                    y_label: y_label.clone(),
+                    // Differences have both signs.
+                    y_scale: if spec.y_log && *value == PointValue::Own { Scale::Log } else { Scale::Linear },
+                    lines: lines.filter(|line| !line.points.is_empty()).collect(),
+                    separates_intervals: true,
+                    ..Panel::default()
+                });
+            }
         }
     }
     let title = if spec.title.is_empty() { results.sweep.clone() } else { spec.title.clone() };
-    Figure { title, columns: if panels.len() > 1 { 2 } else { 1 }, panels }
+    new_figure(spec, title, panels)
+}
+
+/// Figure of panels, with as many in a row as its width has room for.
+pub(super) fn new_figure(spec: &FigureSpec, title: String, panels: Vec<Panel>) -> Figure {
+    let columns = if panels.len() > 1 && spec.width != Some(FigureWidth::Column) { 2 } else { 1 };
+    Figure { title, columns, panels, width_pt: spec.width.map(FigureWidth::points) }
+}
+
+/// Value of a point that a panel shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PointValue {
+    Own,
+    /// Difference to the line that others are compared with.
+    Difference,
+}
+
+impl PointValue {
+    fn estimate(self, point: &PooledValue) -> Option<&Estimate> {
+        match self {
+            PointValue::Own => point.estimate.as_ref(),
+            PointValue::Difference => point.difference.as_ref().map(|difference| &difference.estimate),
+        }
+    }
+
+    /// Label of the vertical axis for a column.
+    fn label(self, wanted: &ResolvedFigure, keys: &[String], column: &str) -> String {
+        match (self, &wanted.versus, wanted.lines.by.first()) {
+            (PointValue::Difference, Some(versus), Some(key)) => {
+                format!("difference to {}", key_value(keys, *key, versus))
+            }
+            _ => column.to_owned(),
+        }
+    }
+}
+
+/// Table of the differences to one line; `None` without any.
+pub(super) fn differences(wanted: &ResolvedFigure, points: &[PooledValue], results: &Results) -> Option<Table> {
+    let names = results.names();
+    let mut table = Table::new(["", "difference", "95 % interval", "seeds"]);
+    for point in points {
+        let Some(difference) = &point.difference else { continue };
+        let column = &names.columns[wanted.y[point.place.y]];
+        let (unit, divisor) = column_unit(column, difference.estimate.value.abs());
+        let [one, other] =
+            [&point.place.series, &difference.against].map(|series| series_name(&wanted.lines, &names.keys, series));
+        let panel =
+            wanted.lines.panels.zip(point.place.panel.as_ref()).map(|(key, text)| key_value(&names.keys, key, text));
+        let at = key_value(&names.keys, wanted.x, &point.place.x);
+        let place = panel.into_iter().chain([at]).collect::<Vec<_>>().join(", ");
+        let number = |value: f64| shown(value / divisor);
+        let interval = difference.estimate.interval.map(|(low, high)| format!("{} to {}", number(low), number(high)));
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        table.row([
+            format!("{}, {place}: {one} less {other}", short_column(column)),
+            format!("{}{unit}", number(difference.estimate.value)),
+            interval.unwrap_or_else(|| "no spread".to_owned()),
+            difference.estimate.runs.to_string(),
+        ]);
+    }
+    (!table.is_empty()).then_some(table)
 }
 
 /// Table with a row for each point and its interval.
@@ -61,10 +148,10 @@ pub(super) fn table(wanted: &ResolvedFigure, points: &[PooledValue], results: &R
         points.iter().map(|point| of(point).map_or(Cell::Empty, Cell::Float)).collect::<Vec<_>>()
     };
     let mut columns = vec![("column".to_owned(), text(&|place| names.columns[wanted.y[place.y]].clone()))];
-    if let Some(key) = wanted.panels {
+    if let Some(key) = wanted.lines.panels {
         columns.push((names.keys[key].clone(), text(&|place| place.panel.clone().unwrap_or_default())));
     }
-    for (n, key) in wanted.by.iter().enumerate() {
+    for (n, key) in wanted.lines.by.iter().enumerate() {
         columns.push((names.keys[*key].clone(), text(&|place| place.series[n].clone())));
     }
     columns.push((names.keys[wanted.x].clone(), text(&|place| place.x.clone())));
@@ -73,6 +160,16 @@ pub(super) fn table(wanted: &ResolvedFigure, points: &[PooledValue], results: &R
     columns.push(("high".to_owned(), number(&|point| Some(point.estimate.as_ref()?.interval?.1))));
     columns.push(("runs".to_owned(), points.iter().map(|point| Cell::from_u64(point.runs as u64)).collect()));
     columns.push(("failed".to_owned(), points.iter().map(|point| Cell::from_u64(point.failed as u64)).collect()));
+    columns.push(("is_maximum".to_owned(), points.iter().map(|point| Cell::Bool(point.is_maximum)).collect()));
+    let against = |point: &PooledValue| {
+        let name = point.difference.as_ref().map(|of| series_name(&wanted.lines, &names.keys, &of.against));
+        name.map_or(Cell::Empty, Cell::Text)
+    };
+    columns.push(("against".to_owned(), points.iter().map(against).collect()));
+    let difference = |point: &PooledValue| point.difference.as_ref().map(|of| of.estimate.clone());
+    columns.push(("difference".to_owned(), number(&|point| Some(difference(point)?.value))));
+    columns.push(("difference_low".to_owned(), number(&|point| Some(difference(point)?.interval?.0))));
+    columns.push(("difference_high".to_owned(), number(&|point| Some(difference(point)?.interval?.1))));
     TypedTable { columns }
 }
 
@@ -124,36 +221,49 @@ fn panel_title(
     series: &[Vec<String>],
     all: &[&PooledValue],
 ) -> String {
-    let value = |key: usize, text: &str| {
-        if keys[key] == "run" { text.to_owned() } else { format!("{} {text}", short_key(keys, key)) }
-    };
-    let of_panel = wanted.panels.zip(panel).map(|(key, text)| value(key, text));
+    let value = |key: usize, text: &str| key_value(keys, key, text);
+    let of_panel = wanted.lines.panels.zip(panel).map(|(key, text)| value(key, text));
     let differs = all.iter().any(|point| point.place.series.first() != series[0].first());
     let is_alike = series.len() > 1 && series.iter().all(|one| one.first() == series[0].first());
-    let of_group = wanted.by.first().filter(|_| differs && is_alike).map(|key| value(*key, &series[0][0]));
+    let of_group = wanted.lines.by.first().filter(|_| differs && is_alike).map(|key| value(*key, &series[0][0]));
     of_panel.into_iter().chain(of_group).collect::<Vec<_>>().join(", ")
 }
 
 /// Name of a series: `DT, alpha 1/8`.
-fn series_name(wanted: &ResolvedFigure, keys: &[String], series: &[String]) -> String {
-    let name = |(key, text): (&usize, &String)| {
-        if keys[*key] == "run" { text.clone() } else { format!("{} {text}", short_key(keys, *key)) }
-    };
-    wanted.by.iter().zip(series).map(name).collect::<Vec<_>>().join(", ")
+pub(super) fn series_name(lines: &ResolvedLines, keys: &[String], series: &[String]) -> String {
+    let name = |(key, text): (&usize, &String)| key_value(keys, *key, text);
+    lines.by.iter().zip(series).map(name).collect::<Vec<_>>().join(", ")
 }
 
-fn line<'p>(name: &str, points: impl Iterator<Item = &'p PooledValue>, x: &AxisValues, divisor: f64) -> PlotLine {
+/// Text on a key's value: a run by its name, a parameter as `alpha 1/8`.
+pub(super) fn key_value(keys: &[String], key: usize, text: &str) -> String {
+    if keys[key] == "run" { text.to_owned() } else { format!("{} {text}", short_key(keys, key)) }
+}
+
+fn line(name: &str, points: &[&PooledValue], value: PointValue, x: &AxisValues, divisor: f64) -> PlotLine {
     let mut line = PlotLine { name: name.to_owned(), style: x.style(), ..PlotLine::default() };
-    let mut placed: Vec<(f64, &PooledValue)> = points.map(|point| (x.place(&point.place.x), point)).collect();
+    let mut placed: Vec<(f64, &PooledValue)> = points.iter().map(|point| (x.place(&point.place.x), *point)).collect();
     placed.sort_by(|one, other| one.0.total_cmp(&other.0));
     for (at, point) in placed {
-        let Some(estimate) = &point.estimate else { continue };
+        let Some(estimate) = value.estimate(point) else { continue };
         line.points.push((at, estimate.value / divisor));
         let interval =
             estimate.interval.map(|(low, high)| ConfidenceInterval { x: at, low: low / divisor, high: high / divisor });
         line.intervals.extend(interval);
     }
     line
+}
+
+/// Hollow markers on a line's percentiles of too few messages.
+fn mark_max(name: &str, points: &[&PooledValue], value: PointValue, x: &AxisValues, divisor: f64) -> PlotLine {
+    let chosen: Vec<&PooledValue> = points.iter().copied().filter(|point| point.is_maximum).collect();
+    PlotLine {
+        name: "maximum: too few messages".to_owned(),
+        compared_with: Some(name.to_owned()),
+        style: Style::Markers(Marker::Hollow),
+        intervals: Vec::new(),
+        ..line(name, &chosen, value, x, divisor)
+    }
 }
 
 /// Values on the horizontal axis: numbers, with the unit of their texts, or names.

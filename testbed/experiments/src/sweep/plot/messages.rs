@@ -12,6 +12,7 @@ use weir_results::run_dir::read_messages;
 use weir_units::{Bytes, Span};
 
 use super::results::SweepRow;
+use super::spec::MessageQuantity;
 use crate::Failure;
 use crate::sweep::directory::all_finished;
 use crate::table::key_path::KeyPath;
@@ -75,6 +76,22 @@ impl PercentileColumn {
     }
 }
 
+/// Reads values of the messages of a traffic: completion times in microseconds, or slowdowns; infinite for unfinished ones.
+pub(super) fn values(run: &Path, traffic: &str, quantity: MessageQuantity) -> Result<Vec<f64>, Failure> {
+    let is_slowdown = quantity == MessageQuantity::Slowdown;
+    let column = PercentileColumn { traffic: traffic.to_owned(), bin: &SIZE_BINS[0], is_slowdown, permille: 0 };
+    Ok(column.values(run)?.into_iter().map(|value| value / 1e3).collect())
+}
+
+/// Directories of the runs of a sweep, by number of the point.
+pub(super) fn folders(directory: &Path) -> Result<BTreeMap<usize, PathBuf>, Failure> {
+    let finished =
+        all_finished(directory).map_err(|error| Failure::Argument(format!("{}; {NEEDED}", error.into_message())))?;
+    Ok(finished.into_iter().map(|(number, (_, folder))| (number, folder)).collect())
+}
+
+const NEEDED: &str = "figures of messages are of those of all seeds, which are in the sweep's runs/";
+
 /// Warm-up of a run's scenario, by the run's directory.
 pub fn warm_up(run: &Path) -> Span {
     let text = fs::read_to_string(run.join("scenario.toml")).unwrap_or_default();
@@ -107,11 +124,8 @@ impl<'d> RunMessages<'d> {
         rows: &[(&SweepRow, &str)],
     ) -> Result<Option<(Estimate, bool)>, Failure> {
         let percent = column.permille as f64 / 10.0;
-        const NEEDED: &str = "percentiles are of the messages of all seeds, which are in the sweep's runs/";
         if self.folders.is_none() {
-            let finished = all_finished(self.directory)
-                .map_err(|error| Failure::Argument(format!("{}; {NEEDED}", error.into_message())))?;
-            self.folders = Some(finished.into_iter().map(|(number, (_, folder))| (number, folder)).collect());
+            self.folders = Some(folders(self.directory)?);
         }
         let mut runs = Vec::new();
         for (row, cell) in rows {

@@ -15,10 +15,9 @@ pub(crate) struct ResolvedFigure {
     pub x: usize,
     /// Indices among the columns.
     pub y: Vec<usize>,
-    pub by: Vec<usize>,
-    pub panels: Option<usize>,
-    /// Keys with the text of their required value.
-    pub keep: BTreeMap<usize, String>,
+    pub lines: ResolvedLines,
+    /// Value of the first of `by` whose series others are compared with.
+    pub versus: Option<String>,
 }
 
 /// Resolves the names in a figure.
@@ -26,25 +25,55 @@ pub(crate) struct ResolvedFigure {
 /// # Errors
 /// A name without a match, or with several: the problem and the remedy.
 pub(crate) fn resolved(spec: &FigureSpec, names: &ColumnNames) -> Result<ResolvedFigure, String> {
-    let key = |what: &str, name: &str| match find(name, &names.keys) {
-        // Runs differ in their policies.
-        Err(_) if name == "policy" => find("run", &names.keys).map_err(|wrong| format!("{what} {name}: {wrong}")),
-        found => found.map_err(|wrong| format!("{what} {name}: {wrong}")),
-    };
-    let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let keep =
-        spec.keep.iter().map(|(name, value)| Ok((key("where", name)?, text(value)))).collect::<Result<_, String>>()?;
+    if spec.x.is_empty() || spec.y.is_empty() {
+        return Err("a figure has `x` and `y`, or `cdf`; write the ones that it lacks".to_owned());
+    }
     Ok(ResolvedFigure {
-        x: key("x", &spec.x)?,
+        x: key(names, "x", &spec.x)?,
         y: spec
             .y
             .iter()
             .map(|name| find(name, &names.columns).map_err(|wrong| format!("y {name}: {wrong}")))
             .collect::<Result<_, _>>()?,
-        by: spec.by.iter().map(|name| key("by", name)).collect::<Result<_, _>>()?,
-        panels: spec.panels.as_ref().map(|name| key("panels", name)).transpose()?,
-        keep,
+        lines: resolved_lines(spec, names)?,
+        versus: spec.versus.clone(),
     })
+}
+
+/// Lines of a figure, by the index of their keys.
+#[derive(Clone, Debug)]
+pub(crate) struct ResolvedLines {
+    pub by: Vec<usize>,
+    pub panels: Option<usize>,
+    /// Keys with the text of their required value.
+    pub keep: BTreeMap<usize, String>,
+}
+
+/// Resolves the keys that distinguish a figure's lines.
+///
+/// # Errors
+/// A name without a match, or with several: the problem and the remedy.
+pub(super) fn resolved_lines(spec: &FigureSpec, names: &ColumnNames) -> Result<ResolvedLines, String> {
+    let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let keep = spec.keep.iter().map(|(name, value)| Ok((key(names, "where", name)?, text(value))));
+    if spec.versus.is_some() && spec.by.is_empty() {
+        return Err("versus: no lines are compared; name what they stand for with by".to_owned());
+    }
+    Ok(ResolvedLines {
+        by: spec.by.iter().map(|name| key(names, "by", name)).collect::<Result<_, _>>()?,
+        panels: spec.panels.as_ref().map(|name| key(names, "panels", name)).transpose()?,
+        keep: keep.collect::<Result<_, String>>()?,
+    })
+}
+
+/// Index of the key with this name; errors begin with the figure's own key.
+fn key(names: &ColumnNames, what: &str, name: &str) -> Result<usize, String> {
+    let found = match find(name, &names.keys) {
+        // Runs differ in their policies.
+        Err(_) if name == "policy" => find("run", &names.keys),
+        found => found,
+    };
+    found.map_err(|wrong| format!("{what} {name}: {wrong}"))
 }
 
 impl ResolvedFigure {
@@ -53,7 +82,7 @@ impl ResolvedFigure {
         let names = results.names();
         let columns: Vec<String> = self.y.iter().map(|column| short_column(&names.columns[*column])).collect();
         let keys = |keys: &[usize]| keys.iter().map(|key| short_key(&names.keys, *key)).collect::<Vec<_>>().join(" ");
-        let by = if self.by.is_empty() { String::new() } else { format!(" by {}", keys(&self.by)) };
+        let by = if self.lines.by.is_empty() { String::new() } else { format!(" by {}", keys(&self.lines.by)) };
         slug(&format!("{} over {}{by}", columns.join(" "), keys(&[self.x])))
     }
 }
@@ -150,7 +179,7 @@ mod tests {
             ..FigureSpec::default()
         };
         let wanted = resolved(&spec, &names()).unwrap();
-        assert_eq!((wanted.x, wanted.y, wanted.by), (2, vec![4, 5, 1], vec![0, 3]));
+        assert_eq!((wanted.x, wanted.y, wanted.lines.by), (2, vec![4, 5, 1], vec![0, 3]));
     }
 
     #[test]

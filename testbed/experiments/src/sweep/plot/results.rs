@@ -60,6 +60,11 @@ impl Results {
         Ok(results)
     }
 
+    /// Creates results of these rows.
+    pub(super) fn of_rows(sweep: String, names: ColumnNames, rows: Vec<SweepRow>) -> Results {
+        Results { sweep, names, rows }
+    }
+
     pub(crate) fn names(&self) -> ColumnNames {
         self.names.clone()
     }

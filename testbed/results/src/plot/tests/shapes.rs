@@ -222,3 +222,53 @@ fn all_kinds() -> Figure {
     };
     figure(3, vec![parameter, distribution, comparison()])
 }
+
+#[test]
+fn intervals_that_would_cover_each_other_are_side_by_side() {
+    let line = |name: &str, low: f64| PlotLine {
+        intervals: [1.0, 2.0].map(|x| ConfidenceInterval { x, low, high: low + 2.0 }).to_vec(),
+        ..styled(name, Style::StrokeAndMarkers(Marker::Filled), [(1.0, low + 1.0), (2.0, low + 1.0)])
+    };
+    let places = |lines: Vec<PlotLine>, separates_intervals: bool| {
+        let figure = figure(1, vec![Panel { separates_intervals, ..panel("", "delay", lines) }]);
+        let mut places = Vec::new();
+        with_svg(&figure, |svg| {
+            let circles = svg.descendants().filter(|node| node.has_tag_name("circle"));
+            places = circles.map(|node| node.attribute("cx").unwrap().parse::<i32>().unwrap()).collect();
+        });
+        places
+    };
+    let together = places(vec![line("DT", 1.0), line("SPFC", 2.0)], false);
+    let apart = places(vec![line("DT", 1.0), line("SPFC", 2.0)], true);
+    // Two lines with two markers each, and one of each in the legend.
+    assert_eq!(together.len(), 6, "{together:?}");
+    let in_plot = |places: &[i32]| places[2..].to_vec();
+    let [first, second, third, fourth] = in_plot(&apart)[..] else { panic!("{apart:?}") };
+    assert!(third - first == fourth - second && (third - first - px(7)).abs() <= 1, "{apart:?}");
+    let alone = places(vec![line("DT", 1.0), line("SPFC", 9.0)], true);
+    let [first, _, third, _] = in_plot(&alone)[..] else { panic!("{alone:?}") };
+    assert_eq!(first, third, "intervals that leave each other room stay in their place");
+}
+
+#[test]
+fn a_figure_for_a_paper_has_its_width_and_a_title_in_lines() {
+    let title = "Slowdown of messages under two buffer policies, over the load of the fabric".to_owned();
+    let of = |width_pt| Figure {
+        title: title.clone(),
+        width_pt,
+        ..figure(1, vec![panel("", "delay", vec![line("DT", [(0.0, 1.0)])])])
+    };
+    let svg = of(Some(240)).to_svg().unwrap();
+    assert!(svg.starts_with("<svg width=\"240pt\" height=\""), "{}", &svg[..80]);
+    let view_width =
+        |svg: &str| svg.split("viewBox=\"0 0 ").nth(1).unwrap().split(' ').next().unwrap().parse::<i32>().unwrap();
+    let (narrow, wide) = (view_width(&svg), view_width(&of(None).to_svg().unwrap()));
+    assert!(narrow < wide, "{narrow}, {wide}");
+    // 240 pt are 320 px: text of 14 px is 8 pt or more.
+    let shown_pt = f64::from(TICK) * 240.0 / (f64::from(narrow) / f64::from(SCALE));
+    assert!(shown_pt > 8.0, "{shown_pt} pt");
+    with_svg(&of(Some(240)), |svg| {
+        let lines = labels(svg).iter().filter(|label| title.contains(label.as_str()) && label.contains(' ')).count();
+        assert!(lines > 1, "{lines} lines");
+    });
+}
