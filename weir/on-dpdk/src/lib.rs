@@ -34,6 +34,7 @@ mod stations;
 mod storms;
 mod summary;
 mod supervisor;
+mod tester;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -41,7 +42,8 @@ use std::sync::atomic::AtomicBool;
 use weir_config::SwitchConfig;
 use weir_experiments::Failure;
 use weir_experiments::real_frames::{
-    BenchCommand, CheckResult, MachineResources, PortBackend, ReplayArguments, RunArguments, ScenarioRunner,
+    BenchCommand, CheckResult, MachineResources, OpenTesterPort, PortBackend, ReplayArguments, RunArguments,
+    ScenarioRunner, TesterPorts,
 };
 use weir_hosts::RealHostSet;
 use weir_real::DpdkBackend;
@@ -87,6 +89,14 @@ impl PortBackend for Dpdk {
 
     fn replay(&self, arguments: &ReplayArguments, switch: Option<&SwitchConfig>) -> Result<(), Failure> {
         Ok(replay::replay(arguments, switch)?)
+    }
+
+    fn with_tester_ports(
+        &self,
+        ports: &TesterPorts<'_>,
+        test: &mut dyn FnMut(Vec<OpenTesterPort>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        Ok(tester::with_ports(ports, test)?)
     }
 
     fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn MachineResources> {

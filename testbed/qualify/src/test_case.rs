@@ -1,0 +1,57 @@
+//! Test of the list, and its outcome.
+
+use serde::Serialize;
+
+use crate::TestFailure;
+use crate::bench::Bench;
+
+/// Test of the list.
+#[derive(Clone, Copy)]
+pub struct Test {
+    /// Name in the list: `L01`, or SONiC's of a QoS test.
+    pub id: &'static str,
+    /// Subject of the test.
+    pub title: &'static str,
+    /// Criterion of a pass.
+    pub criterion: &'static str,
+    /// Tolerance of the criterion; "none" if it is exact.
+    pub tolerance: &'static str,
+    /// Reason for the tolerance.
+    pub reason: &'static str,
+    pub(crate) run: fn(&mut Bench<'_>) -> Result<(), TestFailure>,
+}
+
+/// Outcome of a test.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Name of the test.
+    pub id: &'static str,
+    /// Subject of the test.
+    pub title: &'static str,
+    /// Criterion of a pass.
+    pub criterion: &'static str,
+    /// Tolerance of the criterion.
+    pub tolerance: &'static str,
+    /// Reason for the tolerance.
+    pub reason: &'static str,
+    /// Measured values.
+    pub measured: Vec<String>,
+    /// Verdict.
+    pub verdict: Verdict,
+    /// Reason why it is not possible here, or the expectations that were not met.
+    pub messages: Vec<String>,
+    /// Time that the test took, in seconds of the device's time.
+    pub seconds: f64,
+}
+
+/// Verdict of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// All expectations were met.
+    Passed,
+    /// An expectation was not met, or an error occurred.
+    Failed,
+    /// Tester or device lack an ability.
+    NotPossible,
+}
