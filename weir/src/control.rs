@@ -115,6 +115,11 @@ pub(crate) fn clear(arguments: &ClearArguments) -> Result<(), Failure> {
 }
 
 impl Target {
+    /// Selects the only switch of the run with this socket.
+    pub(crate) fn of_socket(socket: PathBuf) -> Target {
+        Target { socket: Some(socket), switch: None }
+    }
+
     /// Connects to the selected run.
     ///
     /// # Errors

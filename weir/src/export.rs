@@ -57,7 +57,7 @@ enum ObjectType {
 
 /// COUNTERS_DB: for each object by its name, fields and watermarks.
 #[derive(Debug, Default)]
-struct Database {
+pub(crate) struct Database {
     objects: Vec<Object>,
 }
 
@@ -104,7 +104,7 @@ impl Database {
     }
 
     /// Keys as in COUNTERS_DB. Objects are numbered by kind, in their order.
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let mut database = serde_json::Map::new();
         let mut numbers: BTreeMap<ObjectType, u64> = BTreeMap::new();
         for object in &self.objects {
@@ -143,7 +143,8 @@ fn octets(bytes: u64, frames: u64) -> u64 {
     bytes + 4 * frames
 }
 
-fn of_running(target: &Target) -> Result<Database, Failure> {
+/// Reads a running switch.
+pub(crate) fn of_running(target: &Target) -> Result<Database, Failure> {
     let mut client = target.connect()?;
     let mut database = Database::default();
     let views = [

@@ -29,6 +29,7 @@ mod log;
 mod new;
 mod pages;
 mod play;
+mod qualify;
 #[cfg(feature = "dpdk")]
 mod replay;
 mod runtime_config;
@@ -51,6 +52,7 @@ use weir_experiments::{Failure, record, report, reproduce, run as testbed};
 use weir_sim::restart_with_huge_pages;
 
 pub use extensions::Extensions;
+pub use import::sonic::sonic_switch_file;
 pub use weir_experiments::real_frames::BackendSource;
 
 /// Lossless-Ethernet lab switch on DPDK: shared-buffer MMU, PFC, GFC, CBFC, and the same switch in virtual time.
@@ -193,6 +195,11 @@ enum Command {
     ///
     /// Works with a file or without one. The exit code is 1 if a check failed.
     Doctor(doctor::DoctorArguments),
+    /// Qualify a lossless switch by SONiC's test plans for PFC and QoS.
+    ///
+    /// Each test reports criterion, tolerance, measured value and verdict: pass, fail, or not possible here and why. The exit code is 1 if a
+    /// test failed. docs/QUALIFY.md lists the tests.
+    Qualify(qualify::QualifyArguments),
     /// Check files and print the derived buffer partition, thresholds, headroom, lcores and memory.
     ///
     /// The exit code is 2 if a file is wrong, and 3 if the files are valid, but this machine does not meet their requirements.
@@ -355,6 +362,7 @@ pub fn main(real_frames: BackendSource) -> ExitCode {
             weir_experiments::reproduce::backends::compare(&arguments)
         }
         Command::Doctor(arguments) => doctor::doctor(&arguments),
+        Command::Qualify(arguments) => qualify::qualify(&arguments),
         Command::Export(export::Command::SonicCounters(arguments)) => export::sonic_counters(&arguments),
         #[cfg(feature = "dpdk")]
         Command::Check { files, try_devices: true, eal, json, .. } => {
@@ -404,11 +412,14 @@ fn reached(act: impl FnOnce(&dyn PortBackend) -> Result<(), Failure>) -> Result<
     act(real_frames::reach()?)
 }
 
-/// Ends the program silently when its output pipe has no reader, as in `weir ... | head`, instead of a panic.
+/// Ends the program silently when a pipe that it prints to has no reader, as in `weir ... | head`, instead of a panic.
 fn end_quietly_without_reader() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>();
+        if message.is_some_and(|message| message.starts_with("failed printing to stderr: ")) {
+            std::process::exit(1);
+        }
         if let Some(error) = message.and_then(|message| message.strip_prefix("failed printing to stdout: ")) {
             if !error.contains("Broken pipe") {
                 eprintln!("weir: standard output: {error}");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use weir_units::{CLASSES, Class, FCS_BYTES, MacAddr};
 use weir_wire::mac_control::{ControlFrame, CreditAccount, CreditFrame};
+use weir_wire::rocev2::ipv4_checksum;
 
 /// Length of the Ethernet, IPv4 and UDP headers.
 pub(crate) const HEADER_BYTES: usize = 14 + 20 + 8;
@@ -42,7 +43,7 @@ pub(crate) fn headers(from: Station, to: Station, dscp: u8, source_port: u16, le
     header[22..24].copy_from_slice(&[64, 17]);
     header[26..30].copy_from_slice(&from.ip());
     header[30..34].copy_from_slice(&to.ip());
-    let checksum = checksum(&header[14..34]);
+    let checksum = ipv4_checksum(&header[14..34]);
     header[24..26].copy_from_slice(&checksum.to_be_bytes());
     header[34..36].copy_from_slice(&source_port.to_be_bytes());
     header[36..38].copy_from_slice(&4791u16.to_be_bytes());
@@ -141,7 +142,7 @@ impl Traffic<'_> {
             if self.is_ecn_capable {
                 ipv4[15] |= 0b10;
                 ipv4[24..26].fill(0);
-                let checksum = checksum(&ipv4[14..34]);
+                let checksum = ipv4_checksum(&ipv4[14..34]);
                 ipv4[24..26].copy_from_slice(&checksum.to_be_bytes());
             }
             match (self.formats, format % 4) {
@@ -205,14 +206,6 @@ fn all_credit() -> ControlFrame {
 /// Lossless class of the preset `roce`.
 pub(crate) const LOSSLESS: Class = Class::new(3);
 
-fn checksum(header: &[u8]) -> u16 {
-    let mut sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
@@ -229,7 +222,7 @@ mod tests {
         assert_eq!(u16::from_be_bytes([header[16], header[17]]), 46);
         assert_eq!(u16::from_be_bytes([header[38], header[39]]), 26);
         // A header with its checksum in it sums up to all ones.
-        assert_eq!(checksum(&header[14..34]), 0);
+        assert_eq!(ipv4_checksum(&header[14..34]), 0);
     }
 
     #[test]

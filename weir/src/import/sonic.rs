@@ -81,12 +81,7 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     let output = arguments.output.display();
     let tables = ConfigDb::read(&arguments.paths).map_err(Failure::Argument)?;
     let lossless = arguments.lossless.as_ref().map(|lossless| lossless.0.as_slice());
-    let imported = import(tables, &arguments.ports, lossless, arguments.chip).map_err(Failure::Argument)?;
-    // Validates the switch file before writing.
-    weir_config::parse("sonic", &imported.text).map_err(|errors| {
-        let first = errors.render(false);
-        Failure::Argument(format!("these tables make no valid switch:\n{}", first.trim_end()))
-    })?;
+    let imported = import_checked(tables, &arguments.ports, lossless, arguments.chip).map_err(Failure::Argument)?;
     if arguments.output.exists() && !arguments.force {
         return Err(Failure::Argument(format!("{output} is there already; name another output, or give --force")));
     }
@@ -100,6 +95,29 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
         println!("written: {output}; weir check {output} shows what follows");
     }
     Ok(())
+}
+
+/// Returns the switch file of SONiC's files, as `weir import sonic PATHS --port PORTS` writes it.
+///
+/// # Errors
+/// Tables that make no switch.
+pub fn sonic_switch_file(paths: &[PathBuf], ports: &[String]) -> Result<String, String> {
+    import_checked(ConfigDb::read(paths)?, ports, None, None).map(|imported| imported.text)
+}
+
+/// Makes a switch file that has no errors.
+fn import_checked(
+    tables: ConfigDb,
+    wanted: &[String],
+    lossless: Option<&[u8]>,
+    chip: Option<&'static Chip>,
+) -> Result<Imported, String> {
+    let imported = import(tables, wanted, lossless, chip)?;
+    weir_config::parse("sonic", &imported.text).map_err(|errors| {
+        let first = errors.render(false);
+        format!("these tables make no valid switch:\n{}", first.trim_end())
+    })?;
+    Ok(imported)
 }
 
 fn import(

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_config::{ClassMap, PortConfig, StormCondition, SwitchConfig, WatchdogAction, names_port};
+use weir_config::{ClassMap, PortConfig, StormCondition, SwitchConfig, names_port};
 use weir_experiments::table::Table;
 use weir_units::Span;
 
@@ -45,14 +45,9 @@ pub(super) fn watchdog(config: &SwitchConfig, wanted: &Wanted) -> String {
     let mut table = Table::new(["PORT", "ACTION", "DETECTION TIME", "RESTORATION TIME", "HISTORY"]);
     let Some(watchdog) = &config.pfc_watchdog else { return table.to_string() };
     let milliseconds = |time: Span| (time.as_picos() as f64 / 1e9).to_string();
-    let action = match watchdog.action {
-        WatchdogAction::Drop => "drop",
-        WatchdogAction::Forward => "forward",
-        WatchdogAction::Alert => "alert",
-    };
     for port in ports(config, wanted).filter(|port| has_pfc(port) && port.pfc_watchdog) {
         let [detection, restoration] = [watchdog.detection_time, watchdog.restoration_time].map(milliseconds);
-        table.row([&port.name, action, &detection, &restoration, "disable"]);
+        table.row([&port.name, watchdog.action.name(), &detection, &restoration, "disable"]);
     }
     let condition = match watchdog.condition {
         StormCondition::PfcReceived => "",

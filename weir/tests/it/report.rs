@@ -72,7 +72,10 @@ fn queues_at_chosen_instants_have_tables() {
         lab.weir(&[&common[..], more].concat())
     };
     let (code, said) = run(&["--snapshot", "soon"]);
-    assert!(code == 2 && said.contains("--snapshot soon: this is no time; write for example 1.5ms"), "{said}");
+    assert!(
+        code == 2 && said.contains("--snapshot: \"soon\" is not a time with its unit: it begins with no number"),
+        "{said}"
+    );
     let (code, said) = run(&["--until", "100us", "--snapshot", "50us,101us"]);
     assert!(code == 2 && said.contains("--snapshot 101us: the run ends at 100us; write no more than that"), "{said}");
     let (code, said) = run(&["--snapshot", "40us,30us", "--snapshot", "20us"]);
@@ -212,6 +215,17 @@ fn files_that_are_missing_or_wrong_are_named() {
         said.contains("summary.json: missing field") && said.contains("make the report with the version"),
         "{said}"
     );
+    let said = with("summary.json", "{\"failures\": [");
+    assert!(said.contains("the file is damaged: run the scenario again") && !said.contains("version"), "{said}");
+    // Of several runs the others are shown.
+    let whole = fs::read_to_string(file("summary.json")).unwrap();
+    for cut in ["", "no JSON", "{\"failures\": []}", &whole[..whole.len() / 2]] {
+        fs::write(file("summary.json"), cut).unwrap();
+        let text = lab.good(&["report", "runs", "--text"]);
+        assert!(text.contains("left out: ") && text.contains(&format!("{FIRST}/summary.json: ")), "{text}");
+        assert!(text.contains("incast: static"), "{text}");
+    }
+    fs::write(file("summary.json"), whole).unwrap();
     assert!(with("series.csv", "t_us,x\n1,two\n").contains("series.csv: can't be read: line 2: `two` is no number"));
     // A killed run leaves a part of a row, which is skipped.
     assert!(with("series.csv", "t_us,x\n1,two\n2,thr").contains("line 2: `two`"));

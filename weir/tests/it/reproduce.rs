@@ -433,7 +433,7 @@ fn conclusions_and_numbers_have_separate_verdicts() {
     let lab = Lab::new(&PAPER.replace("paper = 55\ntolerance = 0.5", "paper = 550\ntolerance = 0.1"));
     let verdict = lab.verdict("a", &["--quick"]);
     assert_eq!(verdict["conclusions"], "reproduced");
-    assert_eq!(verdict["says"], "Reproduced: the only main claim comes out.");
+    assert_eq!(verdict["says"], "Provisional, of a quick run. Reproduced: the only main claim comes out.");
     let numbers = verdict["numbers_summary"].as_str().unwrap();
     assert!(numbers.starts_with("The only stated number is outside its tolerance; Weir's is 0."), "{verdict:#}");
     assert!(verdict["reasons"][0].as_str().unwrap().starts_with("Not reproduced: longest queue, low ("), "{verdict:#}");
@@ -460,7 +460,7 @@ fn a_quick_run_says_what_it_left_out() {
     assert_eq!((&verdict["points"], &verdict["claims"][1]["judgement"]), (&2.into(), &"left-out".into()));
     assert_eq!(verdict["left_out"], "the lower load, and four seeds of five");
     let (code, said) = lab.reproduce(&["more.0", "--quick", "-o", "b"]);
-    assert!(code == 0 && said.contains("quick:   without the lower load"), "{said}");
+    assert!(code == 0 && said.contains("quick:   provisional, without the lower load"), "{said}");
 }
 
 #[test]

@@ -17,6 +17,11 @@ const SCENARIO: &str = "[scenario]\nend = \"200us\"\nsample_every = \"20us\"\n[s
 const SWEEP: &str = "scenario = \"lab.toml\"\nseeds = { from = 1, count = 3 }\n[parameters]\n\
     \"workloads.incast.sizes\" = [\"10KB\", \"40KB\"]\n";
 
+const FIGURE: &str = "[[figures]]\nname = \"fct\"\nx = \"sizes\"\ny = \"fct_mean\"\nby = \"policy\"\n";
+
+/// Messages of two policies with draws that differ between seeds.
+const COMPARED: &str = "scenario = \"two.toml\"\nseeds = 4\n[parameters]\n\"workloads.0.load\" = [0.4, 0.8]\n";
+
 struct Lab(TempDir);
 
 impl Lab {
@@ -34,6 +39,13 @@ impl Lab {
     /// `weir sweep sweep.toml -o OUT ...` in the lab.
     fn sweep(&self, output: &str, more: &[&str]) -> (i32, String) {
         self.weir(&[&["sweep.toml", "-o", output], more].concat())
+    }
+
+    /// Exit code of any command in the lab, and all that was printed.
+    fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let Output { status, stdout, stderr } = command.args(arguments).current_dir(self.0.path()).output().unwrap();
+        (status.code(), [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat())
     }
 
     /// Exit code, and all that was printed.
@@ -116,6 +128,39 @@ fn tables_are_the_same_by_whatever_number_of_cores_and_in_shards() {
     let (code, said) = lab.weir(&["merge", "shards/2", "other", "-o", "merged"]);
     assert_eq!(code, 2);
     assert!(said.contains("shards/2 and other are of different sweeps"), "{said}");
+}
+
+/// Results that can't be read are one point's failure: merges, figures and later calls have the others.
+#[test]
+fn a_point_whose_results_are_cut_fails_alone() {
+    let lab = Lab::new(SWEEP);
+    lab.good("one", &["-j", "2"]);
+    let file = lab.path("one/runs/1-sizes-10kb-seed-1/summary.json");
+    let whole = fs::read_to_string(&file).unwrap();
+    for (number, cut) in ["", "no JSON", &whole[..whole.len() / 2]].into_iter().enumerate() {
+        fs::write(&file, cut).unwrap();
+        let merged = format!("merged-{number}");
+        let (code, said) = lab.weir(&["merge", "one", "-o", &merged]);
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains("1-sizes-10kb-seed-1: its results can't be read: "), "{said}");
+        assert!(said.contains("summary.json: ") && said.contains("1 of 6 points failed"), "{said}");
+        assert_eq!(lab.text(&merged, "results.csv").lines().count(), 6);
+        assert!(
+            lab.text(&merged, "failures.csv").lines().nth(1).unwrap().contains(",crashed,its results can't be read: ")
+        );
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["plot", &merged, "--x", "workloads.incast.sizes", "--y", "lossless_frames_dropped"])
+            .current_dir(lab.0.path())
+            .output();
+        assert!(output.unwrap().status.success());
+    }
+    let said = lab.good("one", &[]);
+    assert!(
+        said.contains("1-sizes-10kb-seed-1: its results can't be read: ") && said.contains("it runs anew"),
+        "{said}"
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), whole);
+    assert_eq!(lab.text("one", "results.csv").lines().count(), 7);
 }
 
 #[test]
@@ -259,7 +304,7 @@ fn csv_column(text: &str, name: &str) -> Vec<f64> {
 
 #[test]
 fn a_sweep_makes_figures_with_seeds_pooled_and_they_come_first_on_its_page() {
-    let figures = "[[figures]]\nname = \"fct\"\nx = \"sizes\"\ny = \"fct_mean\"\nby = \"policy\"\n";
+    let figures = FIGURE;
     let lab = Lab::new(&format!("{SWEEP}{figures}"));
     let said = lab.good("out", &[]);
     assert!(said.contains("figure: out/figures/fct.svg"), "{said}");
@@ -267,13 +312,12 @@ fn a_sweep_makes_figures_with_seeds_pooled_and_they_come_first_on_its_page() {
     assert!(svg.contains("FCT mean of incast (us)") && svg.contains("sizes (KB)"), "{svg}");
     let csv = lab.text("out", "figures/fct.csv");
     let lines: Vec<&str> = csv.lines().collect();
-    assert_eq!(lines[0], "column,run,workloads.incast.sizes,value,low,high,runs,failed");
-    assert!(lines.len() == 3 && lines[1..].iter().all(|line| line.ends_with(",3,0")), "{csv}");
-    let weir = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        let Output { status, stdout, stderr } = command.args(arguments).current_dir(lab.0.path()).output().unwrap();
-        (status.code(), [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat())
-    };
+    assert_eq!(
+        lines[0],
+        "column,run,workloads.incast.sizes,value,low,high,runs,failed,is_maximum,against,difference,difference_low,difference_high"
+    );
+    assert!(lines.len() == 3 && lines[1..].iter().all(|line| line.ends_with(",3,0,false,,,,")), "{csv}");
+    let weir = |arguments: &[&str]| lab.command(arguments);
     // A percentile is that of the messages of three seeds.
     let (code, said) = weir(&["plot", "out", "--x", "sizes", "--y", "fct_p99", "-o", "pooled.svg"]);
     assert_eq!(code, Some(0), "{said}");
@@ -304,6 +348,8 @@ fn a_sweep_makes_figures_with_seeds_pooled_and_they_come_first_on_its_page() {
         let (code, said) = weir(&[&["plot", "out"], &arguments[..]].concat());
         assert!(code == Some(2) && said.contains(wanted), "{said}");
     }
+    let (code, said) = weir(&["plot", "out", "--x", "sizes", "--y", "fct_p99", "--traffic", "incast"]);
+    assert!(code == Some(2) && said.contains("--y incast.fct_p99"), "{said}");
     let (code, said) = weir(&["report", "out", "-o", "page.html"]);
     assert_eq!(code, Some(0), "{said}");
     let page = fs::read_to_string(lab.path("page.html")).unwrap();
@@ -318,4 +364,184 @@ fn a_sweep_makes_figures_with_seeds_pooled_and_they_come_first_on_its_page() {
         "{said}"
     );
     assert!(!wrong.path("out").exists());
+}
+
+#[test]
+fn merged_shards_have_figures_and_a_report() {
+    let lab = Lab::new(&format!("{SWEEP}{FIGURE}"));
+    lab.good("whole", &[]);
+    lab.good("a", &["--shard", "1/2"]);
+    lab.good("b", &["--shard", "2/2"]);
+    assert!(!lab.path("a/figures").exists(), "a shard has not all points");
+    let (code, said) = lab.weir(&["merge", "a", "b", "-o", "merged"]);
+    assert!(code == 0 && said.contains("figure: merged/figures/fct.svg"), "{said}");
+    for file in ["figures/fct.svg", "figures/fct.csv"] {
+        assert_eq!(lab.text("merged", file), lab.text("whole", file));
+    }
+    let (code, said) = lab.command(&["report", "merged", "-o", "page.html"]);
+    assert_eq!(code, Some(0), "{said}");
+    let page = fs::read_to_string(lab.path("page.html")).unwrap();
+    assert!(page.contains("FCT mean of incast (us)") && page.contains("sizes 40KB, seed 3"), "figure and runs");
+    // Shards of one sweep with other figures: the newer file is told apart.
+    fs::write(lab.path("sweep.toml"), format!("{SWEEP}{}", FIGURE.replace("fct_mean", "pauses_sent"))).unwrap();
+    lab.good("b", &["--shard", "2/2"]);
+    let (code, said) = lab.weir(&["merge", "a", "b", "-o", "merged"]);
+    assert!(code == 2 && said.contains("a and b have different [[figures]]; call the shards' sweeps again"), "{said}");
+    lab.good("a", &["--shard", "1/2"]);
+    let (code, said) = lab.weir(&["merge", "a", "b", "-o", "merged"]);
+    assert!(code == 0 && lab.text("merged", "figures/fct.svg").contains("pauses sent"), "{said}");
+}
+
+/// Lab with the results of [`COMPARED`] in `out`.
+fn compared() -> Lab {
+    let lab = Lab::new(COMPARED);
+    let (head, _) = SCENARIO.split_once("[[workloads]]").unwrap();
+    let head = head.replace("end = \"200us\"", "end = \"2ms\"").replace("4MB", "100KB");
+    let workload = "[[workloads]]\nname = \"rpc\"\nkind = \"poisson\"\nclass = 3\nsizes = \"web-search\"\nload = 0.5\n";
+    let runs = "[[runs]]\nname = \"DT\"\n[[runs]]\nname = \"SPFC\"\nswitch.buffer.policy = \"spfc\"\n";
+    fs::write(lab.path("two.toml"), format!("{head}{workload}{runs}")).unwrap();
+    lab.good("out", &[]);
+    lab
+}
+
+#[test]
+fn policies_are_compared_seed_by_seed() {
+    let lab = compared();
+    let plot = |more: &[&str]| {
+        let (code, said) = lab.command(&[&["plot", "out", "--by", "policy", "-o", "f"], more].concat());
+        assert_eq!(code, Some(0), "{said}");
+        (said, lab.text("", "f.svg"), lab.text("", "f.csv"))
+    };
+    let (said, svg, csv) =
+        plot(&["--x", "load", "--y", "slowdown.mean,pauses_sent", "--versus", "SPFC", "--width", "column"]);
+    assert!(svg.starts_with("<svg width=\"240pt\" height=") && svg.contains("difference to SPFC (x)"), "{svg}");
+    assert!(said.contains("Differences, paired by seed") && said.contains("load 0.8: DT less SPFC"), "{said}");
+    // The difference by hand: of the table's values of a seed.
+    let table = lab.text("out", "results.csv");
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let place = |name: &str| rows[0].iter().position(|column| *column == name).unwrap();
+    let values = |run: &str, column: &str| -> Vec<f64> {
+        let of_run = rows.iter().filter(|row| row[place("run")] == run && row[place("workloads.0.load")] == "0.8");
+        of_run.map(|row| row[place(column)].parse().unwrap()).collect()
+    };
+    let figures: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    for column in ["traffic.rpc.bins.all.slowdown_permille.mean", "pauses_sent"] {
+        let differences: Vec<f64> =
+            values("DT", column).iter().zip(values("SPFC", column)).map(|(one, other)| one - other).collect();
+        let mean = differences.iter().sum::<f64>() / 4.0;
+        let deviation = (differences.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / 3.0).sqrt();
+        let row = figures.iter().find(|row| row[0] == column && row[1] == "DT" && row[2] == "0.8").unwrap();
+        assert_eq!(row[9], "SPFC");
+        let found: Vec<f64> = row[10..].iter().filter_map(|cell| cell.parse().ok()).collect();
+        let half = 3.182 * deviation / 2.0;
+        let wanted = if half > 0.0 { vec![mean, mean - half, mean + half] } else { vec![mean] };
+        assert!(found.len() == wanted.len(), "{row:?}, {wanted:?}");
+        let is_near = |(one, other): (&f64, &f64)| (one - other).abs() < 1e-6 * other.abs().max(1.0);
+        assert!(found.iter().zip(&wanted).all(is_near), "{found:?}, {wanted:?}");
+    }
+    let slowdowns = figures.iter().filter(|row| row[0].contains("slowdown") && !row[4].is_empty());
+    assert!(slowdowns.clone().count() > 0);
+    assert!(slowdowns.into_iter().all(|row| row[4].parse::<f64>().unwrap() >= 1e3), "a slowdown below 1: {csv}");
+    let (code, said) =
+        lab.command(&["plot", "out", "--x", "load", "--y", "pauses_sent", "--by", "policy", "--versus", "ABM"]);
+    assert!(code == Some(2) && said.contains("versus ABM: no line has this value; write one of: DT, SPFC"), "{said}");
+    let (code, said) = lab.command(&["report", "out", "--text"]);
+    assert!(code == Some(0) && said.contains("Means over seeds") && said.contains("less DT, seed by seed"), "{said}");
+    assert!(said.contains("SPFC, load 0.8"), "{said}");
+}
+
+#[test]
+fn figures_have_sizes_or_a_distribution_across() {
+    let lab = compared();
+    let (code, said) = lab.command(&[
+        "plot",
+        "out",
+        "--x",
+        "message_size",
+        "--y",
+        "slowdown_p50",
+        "--by",
+        "policy",
+        "--where",
+        "load=0.8",
+        "-o",
+        "s",
+    ]);
+    assert_eq!(code, Some(0), "{said}");
+    // The percentile of a bin is that of all seeds' messages of these sizes.
+    let (mut slowdowns, table) = (Vec::new(), lab.text("", "s.csv"));
+    for folder in fs::read_dir(lab.path("out/runs")).unwrap() {
+        let folder = folder.unwrap().path();
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        if name.contains("dt") && name.contains("0-8") {
+            let text = fs::read_to_string(folder.join("fct.csv")).unwrap();
+            let [bytes, fct, ideal] = ["bytes", "fct_us", "ideal_us"].map(|column| csv_column(&text, column));
+            let within = (0..bytes.len()).filter(|n| (1e4..1e5).contains(&bytes[*n]));
+            slowdowns.extend(within.map(|n| fct[n] / ideal[n]));
+        }
+    }
+    slowdowns.sort_by(f64::total_cmp);
+    let median = slowdowns[slowdowns.len().div_ceil(2) - 1] * 1e3;
+    let row = table.lines().find(|line| line.contains(",DT,10KB-100KB,")).unwrap();
+    let value: f64 = row.split(',').nth(3).unwrap().parse().unwrap();
+    assert!((value - median).abs() < 1e-9 * median, "{row}, {median}");
+
+    let distribution = ["plot", "out", "--cdf", "slowdown", "--by", "policy", "--where", "load=0.8", "-o", "c"];
+    let (code, said) = lab.command(&distribution);
+    assert_eq!(code, Some(0), "{said}");
+    let csv = lab.text("", "c.csv");
+    assert_eq!(csv.lines().next(), Some("run,value,percent"));
+    let last = csv.lines().rfind(|line| line.starts_with("DT,")).unwrap();
+    let share: f64 = last.split(',').nth(2).unwrap().parse().unwrap();
+    let is_whole = !said.contains("DT: ");
+    assert!(if is_whole { share == 100.0 } else { share < 100.0 }, "{last}, {said}");
+    assert!(lab.text("", "c.svg").contains("slowdown of rpc"));
+    let (code, said) = lab.command(&["plot", "out", "--cdf", "fct", "--by", "policy"]);
+    assert!(code == Some(2) && said.contains("workloads.0.load varies too"), "{said}");
+    let wrong = Lab::new(&format!("{SWEEP}[[figures]]\ncdf = \"fct\"\ntraffic = \"rpc\"\n"));
+    let (code, said) = wrong.sweep("out", &[]);
+    assert!(code == 2 && said.contains("traffic rpc: no workload is called so; write one of: incast"), "{said}");
+}
+
+/// Each command that prints ends without a message where nobody reads.
+#[test]
+fn output_without_a_reader_is_no_panic() {
+    let lab = compared();
+    let calls: &[&[&str]] = &[
+        &["--help"],
+        &["--version"],
+        &["keys", "scenario"],
+        &["keys"],
+        &["completions", "bash"],
+        &["reproduce", "--list"],
+        &["testbed", "run", "two.toml", "--backend", "sim", "-o", "r"],
+        &["testbed", "run", "two.toml", "--backend", "sim", "-o", "r", "--json"],
+        &["testbed", "run", "two.toml", "--backend", "sim", "-o", "s", "--seeds", "2"],
+        &["testbed", "check", "two.toml"],
+        &["sweep", "sweep.toml", "-o", "out"],
+        &["sweep", "sweep.toml", "-o", "out", "--json"],
+        &["plot", "out", "--x", "load", "--y", "pauses_sent", "--by", "policy", "-o", "f"],
+        &["report", "out", "--text"],
+        &["report", "out", "--json"],
+        &["explore", "--help"],
+        &["import", "ns3", "--help"],
+    ];
+    for call in calls {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let papers = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        let folder = if call[0] == "reproduce" { Path::new(papers) } else { lab.0.path() };
+        let output = command.args(*call).current_dir(folder).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!said.contains("panic") && !said.contains("Broken pipe"), "{call:?}: {said}");
+        assert!(matches!(output.status.code(), Some(0..=2)), "{call:?}: {} {said}", output.status);
+        // Errors without a reader, too.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let wrong =
+            command.args(*call).arg("--no-such-option").current_dir(folder).stdout(Stdio::null()).stderr(writer);
+        assert!(matches!(wrong.status().unwrap().code(), Some(0..=2)), "{call:?}");
+    }
 }

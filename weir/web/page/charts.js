@@ -4,12 +4,18 @@ import { bytes, element, rate } from "./words.js";
 
 /** So much of a running switch is shown. */
 const WINDOW_MS = 60_000;
+/** So much of a run that goes on is shown. */
+const GROWING_MS = 20;
+/** A limit is drawn up to so many times the rest; one far above would make the rest too small to see. */
+const LIMIT_MAX = 1.6;
 const DASHES = [undefined, [7, 4], [2, 3], [10, 3, 2, 3]];
 
 export class ChartsView {
-  constructor(place, seek) {
+  /** `kinds` are the charts that are drawn; their height and the letters of their axes are in pixels. */
+  constructor(place, seek, { kinds = ["queue", "port", "pools", "flows"], height = 190, font = 12 } = {}) {
     this.place = place;
     this.seek = seek;
+    [this.kinds, this.height, this.font] = [kinds, height, font];
     this.charts = [];
     this.at = 0;
     new ResizeObserver(() => this.resize()).observe(place);
@@ -28,17 +34,17 @@ export class ChartsView {
     const { id } = queue;
     const port = model.ports[queue.port];
     const line = (column, label, color, dash, more = {}) => ({ column, label, color, dash, ...more });
-    this.add(`${id}: bytes`, bytes, [
-      line(`${id}.shared`, "private, shared", 0, 0, { isFilled: true }), line(`${id}.headroom`, "headroom", 1, 1), line(`${id}.threshold`, "threshold", 3, 2), line(`${id}.egress`, "egress queue", 2, 3),
+    this.add("queue", `${id}: bytes`, bytes, [
+      line(`${id}.shared`, "private, shared", 0, 0, { isFilled: true }), line(`${id}.headroom`, "headroom", 1, 1), line(`${id}.threshold`, "threshold", 6, 2, { isLimit: true }), line(`${id}.egress`, "egress queue", 2, 3),
     ]);
-    this.add(`${port.id}: bits a second`, rate, [
+    this.add("port", `${port.id}: bits a second`, rate, [
       line(`${id}.rx`, `received, class ${queue.cls}`, 0, 0), line(`${port.id}.tx`, "sent", 2, 1), line(`${id}.rate`, model.kind === "live" ? "rate set by the peer" : "rate set to the peer", 1, 2),
     ]);
     const pools = model.switches.slice(0, 6).map(({ name }, n) => line(`${name}.pool`, name, n, n % 4));
-    this.add("shared buffers in use: bytes", bytes, pools);
+    this.add("pools", "shared buffers in use: bytes", bytes, pools);
     if (model.flows.length > 0) {
       const flows = model.flows.slice(0, 7).map(({ name }, n) => line(`flow.${name}`, name, n, n % 4));
-      this.add(`payload received${model.flows.length > 7 ? ", of the first seven flows" : ""}: bits a second`, rate, flows);
+      this.add("flows", `payload received${model.flows.length > 7 ? ", of the first seven flows" : ""}: bits a second`, rate, flows);
     }
   }
 
@@ -46,7 +52,8 @@ export class ChartsView {
     return this.model.columns.get(column)?.some((value) => value != null) ?? false;
   }
 
-  add(title, words, lines) {
+  add(kind, title, words, lines) {
+    if (!this.kinds.includes(kind)) return;
     const known = lines.filter((line) => this.isKnown(line));
     this.unknown.push(...lines.filter((line) => !this.isKnown(line)));
     if (known.length === 0) return;
@@ -64,8 +71,9 @@ export class ChartsView {
   }
 
   range() {
-    const { kind, end } = this.model;
+    const { kind, end, isGrowing } = this.model;
     if (kind === "live") return [-WINDOW_MS / 1000, 0];
+    if (isGrowing) return [Math.max(0, this.at - GROWING_MS), Math.max(GROWING_MS, this.at)];
     return [0, end > 20_000 ? end / 1000 : end];
   }
 
@@ -82,14 +90,14 @@ export class ChartsView {
 
   options({ words, lines }) {
     const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-    const font = `12px ${getComputedStyle(document.body).fontFamily}`;
+    const font = `${this.font}px ${getComputedStyle(document.body).fontFamily}`;
     const axis = { stroke: style("--dim"), font, grid: { stroke: style("--grid"), width: 1 }, ticks: { stroke: style("--grid"), width: 1, size: 4 }, gap: 4 };
     const unit = this.model.kind === "live" || this.model.end > 20_000 ? "s" : "ms";
     const color = (n) => style(`--color-${n}`);
     return {
-      width: this.width(), height: 190, padding: [8, 24, 0, 0],
-      scales: { x: { time: false, range: () => this.range() }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.05 : 1] } },
-      axes: [{ ...axis, size: 28, values: (_, values) => values.map((value) => `${value} ${unit}`), space: 70 }, { ...axis, values: (_, values) => values.map((value) => value === 0 ? "0" : words(value)), size: 74 }],
+      width: this.width(), height: this.height, padding: [8, 24, 0, 0],
+      scales: { x: { time: false, range: () => this.range() }, y: { range: (u, _, most) => [0, most > 0 ? Math.min(most, held(u, lines) * LIMIT_MAX) * 1.05 : 1] } },
+      axes: [{ ...axis, size: 16 + this.font, values: (_, values) => values.map((value) => `${value} ${unit}`), space: 6 * this.font }, { ...axis, values: (_, values) => values.map((value) => value === 0 ? "0" : words(value)), size: 6.2 * this.font }],
       series: [
         { label: unit, value: (_, value) => value == null ? "–" : String(Number(value.toPrecision(6))) },
         ...lines.map((line) => ({
@@ -138,18 +146,19 @@ export class ChartsView {
   width() {
     const style = getComputedStyle(this.place);
     const columns = style.gridTemplateColumns.split(" ").length;
-    return Math.max(240, (this.place.clientWidth - (columns - 1) * parseFloat(style.columnGap || 0)) / columns);
+    return Math.max(240, (this.place.clientWidth - (columns - 1) * (parseFloat(style.columnGap) || 0)) / columns);
   }
 
   resize() {
     const width = this.width();
-    this.charts.forEach(({ uplot }) => { if (Math.abs(uplot.width - width) > 1) uplot.setSize({ width, height: 190 }); });
+    this.charts.forEach(({ uplot }) => { if (Math.abs(uplot.width - width) > 1) uplot.setSize({ width, height: this.height }); });
   }
 
   show(moment) {
     this.at = moment.at;
     this.charts.forEach(({ uplot }) => {
-      uplot.redraw(false, false);
+      if (this.model.isGrowing) uplot.setScale("x", { min: this.range()[0], max: this.range()[1] });
+      else uplot.redraw(false, false);
       this.tellNow(uplot);
     });
   }
@@ -160,4 +169,16 @@ export class ChartsView {
     if (!this.unknown || this.charts.length === 0 || this.unknown.some((line) => this.isKnown(line))) return this.open(this.model, this.queue);
     this.charts.forEach((chart) => chart.uplot.setData(this.data(chart)));
   }
+}
+
+/** The most of all lines but limits, in the range that is drawn; without limits, no bound. */
+function held(u, lines) {
+  if (!lines.some((line) => line.isLimit)) return Infinity;
+  const { min, max } = u.scales.x;
+  let most = 0;
+  u.data[0].forEach((x, n) => {
+    if (x < min || x > max) return;
+    lines.forEach((line, place) => { if (!line.isLimit) most = Math.max(most, u.data[place + 1][n] ?? 0); });
+  });
+  return most > 0 ? most : Infinity;
 }

@@ -10,8 +10,8 @@ const BETWEEN_LAYERS = 130;
 const HOSTS_MAX = 10;
 const ALL_HOSTS_MAX = 24;
 
-/** Boxes with `x` and `y` of their middles, by the model's switches and hosts. Hosts of a switch may share a box. */
-export function layoutOf(model) {
+/** Boxes with `x` and `y` of their middles, by the model's switches and hosts. Hosts of a switch may share a box. A flat layout is wider and lower. */
+export function layoutOf(model, isFlat = false) {
   const place = new Map(model.switches.map(({ name }, number) => [name, number]));
   const switchOf = (port) => place.get(model.ports[port].switch);
   const neighbours = model.switches.map(() => []);
@@ -35,7 +35,7 @@ export function layoutOf(model) {
   const count = model.switches.length;
   const isRing = top === 0 && count > 2 && count <= 12;
   const switches = model.switches.map(() => ({ ...SWITCH, x: 0, y: 0 }));
-  if (isRing) ring(switches, boxes);
+  if (isRing) ring(switches, boxes, isFlat ? [1.7, 0.7] : [1, 1]);
   else {
     // Links within a layer need room between switches.
     const hasLevelLinks = neighbours.some((others, number) => others.some((other) => levels[other] === levels[number]));
@@ -67,11 +67,12 @@ function levelsOf(neighbours, atHosts) {
   return levels.map((level) => level ?? 0);
 }
 
-function ring(switches, boxes) {
+/** Puts switches on an ellipse, that is a circle stretched by both factors. */
+function ring(switches, boxes, [wider, higher]) {
   const count = switches.length;
   const radius = 70 + 24 * count;
   const far = radius + 125;
-  const put = (box, angle, distance) => Object.assign(box, { x: distance * Math.sin(angle), y: -distance * Math.cos(angle) });
+  const put = (box, angle, distance) => Object.assign(box, { x: wider * distance * Math.sin(angle), y: -higher * distance * Math.cos(angle) });
   const turn = 2 * Math.PI / count;
   switches.forEach((box, number) => {
     put(box, number * turn, radius);

@@ -130,6 +130,7 @@ function add(model, state, before) {
       const key = [of.switch, loss.port, loss.place, loss.class, loss.reason].join(" ");
       const known = model.lost.get(key) ?? { frames: before ? 0 : loss.frames, at: -Infinity };
       const grown = loss.frames > known.frames ? at : known.at;
+      if (grown === at && loss.class != null) model.drops.push({ at, port: `${prefix}${loss.port}`, cls: loss.class, isLossless: limits.get(`${loss.port}.${loss.class}`)?.lossless === true, frames: loss.frames - known.frames });
       lost.set(key, { frames: loss.frames, at: grown });
       const isLossless = loss.class == null || limits.get(`${loss.port}.${loss.class}`)?.lossless === true;
       model.losses.push({ ...loss, port: `${prefix}${loss.port}`, isLossless, at: grown });

@@ -7,8 +7,11 @@
 import { BuffersView } from "./buffers.js";
 import { ChartsView } from "./charts.js";
 import { follow } from "./live.js";
+import { Menu } from "./menu.js";
+import { Moment } from "./moment.js";
+import { Pane } from "./pane.js";
 import { PausesView } from "./pauses.js";
-import { Player, sampleAt } from "./player.js";
+import { Player } from "./player.js";
 import { PortsView, lossWords } from "./ports.js";
 import { chooser, readRun } from "./recorded.js";
 import { TablesView } from "./tables.js";
@@ -18,57 +21,12 @@ import { element, inOrder, moment as momentWords } from "./words.js";
 const find = (id) => document.getElementById(id);
 const within = (selector) => document.querySelector(selector);
 
-/** The model at an instant. */
-class Moment {
-  constructor(model, at) {
-    [this.model, this.at] = [model, at];
-    this.sample = sampleAt(model.at, at);
-    const { deadlock } = model;
-    const isNow = deadlock && at >= deadlock.since_ms && (deadlock.dissolved_ms == null || at < deadlock.dissolved_ms);
-    this.deadlock = isNow ? deadlock : null;
-  }
-
-  /** A column's value; null before the first sample. */
-  value(column) {
-    return this.sample < 0 ? null : this.model.columns.get(column)?.[this.sample] ?? null;
-  }
-
-  port(port, name) {
-    return this.value(`${this.model.ports[port].id}.${name}`);
-  }
-
-  /** Whether the switch has its peer paused (`told`), or the peer the switch (`heard`). */
-  isPaused({ port, cls }, way) {
-    const row = this.model.pauses.find((row) => row.port === port && row.cls === cls);
-    return row != null && covers(row[way], this.at);
-  }
-
-  /** The classes that are. */
-  paused(port, way) {
-    return this.model.pauses.filter((row) => row.port === port && covers(row[way], this.at)).map((row) => row.cls);
-  }
-
-  /** The lowest rate that a port has set its peer, or a running one has been set. */
-  slowestRate(port) {
-    const rates = this.model.queues.filter((queue) => queue.port === port).map((queue) => this.value(`${queue.id}.rate`)).filter((rate) => rate != null);
-    return rates.length > 0 ? Math.min(...rates) : null;
-  }
-}
-
-/** Whether a list of spans, in order, has one that an instant is in. */
-function covers(spans, at) {
-  let [low, high] = [0, spans.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (spans[middle][0] <= at) low = middle + 1;
-    else high = middle;
-  }
-  return low > 0 && at <= spans[low - 1][1];
-}
-
 class Page {
   constructor() {
     this.queue = null;
+    /** Panes of runs side by side, and the menu of live runs. */
+    this.panes = [];
+    this.menu = null;
     const choose = (port, cls) => this.choose(port, cls);
     const seek = (at) => { this.player.pause(); this.player.go(at); };
     this.ports = new PortsView(within("#ports .matrix"), choose);
@@ -109,7 +67,40 @@ class Page {
     this.player.open(model, speed);
   }
 
+  /** Two runs side by side, with one time. */
+  openBeside(labels, models, speed) {
+    const [first] = models;
+    this.open(first, speed);
+    find("panes").replaceChildren();
+    this.panes = models.map((model, n) => {
+      const pane = new Pane(find("panes"), (at) => { this.player.pause(); this.player.go(at); }, (pane, port, cls) => this.chooseIn(pane, port, cls));
+      pane.open(labels[n], model, [this.queue?.id, "flows"]);
+      return pane;
+    });
+    const events = models.flatMap((model) => model.events).sort((one, other) => one.at - other.at);
+    this.player.open({ ...first, models, events, start: 0, end: Math.max(...models.map((model) => model.end)) }, speed);
+  }
+
+  chooseIn(pane, port, cls) {
+    const own = pane.model.queues.filter((queue) => queue.port === port);
+    const queue = own.find((queue) => queue.cls === cls) ?? own.find((queue) => queue.isLossless) ?? own[0];
+    if (!queue) return;
+    for (const other of this.panes) {
+      const same = other.model.queues.find(({ id }) => id === queue.id);
+      if (same) other.chooseQueue(same);
+    }
+    this.show(this.player.at);
+  }
+
   show(at) {
+    if (this.menu) {
+      this.menu.show(at);
+      return;
+    }
+    if (this.panes.length > 0) {
+      this.panes.forEach((pane) => pane.show(at));
+      return;
+    }
     const moment = new Moment(this.model, at);
     this.alarm(moment);
     this.ports.show(moment);
@@ -179,23 +170,58 @@ async function start() {
     });
     return;
   }
+  if (source.kind === "menu") {
+    page.menu = new Menu(source.scenarios, page.player);
+    page.model = null;
+    find("scenario-choice").hidden = false;
+    find("menu").hidden = false;
+    return;
+  }
   document.title = `Weir: ${source.title}`;
-  const select = find("run");
+  const [select, other] = [find("run"), find("beside")];
   chooser(source.runs, select);
+  chooser(source.runs, other);
+  other.prepend(element("option", { value: "" }, "none"));
   find("run-choice").hidden = false;
+  find("beside-choice").hidden = source.runs.length < 2;
+  const wanted = wantedOf(location.hash, source.runs.length);
+  select.value = String(wanted.run);
+  other.value = wanted.beside == null ? "" : String(wanted.beside);
   const read = async () => {
     try {
       page.player.pause();
-      page.open(await readRun(Number(select.value)), source.speed);
-      location.hash = select.value;
+      page.player.close();
+      const numbers = [select.value, other.value].filter((number) => number !== "").map(Number);
+      const models = await Promise.all(numbers.map(readRun));
+      document.body.classList.toggle("side-by-side", models.length > 1);
+      find("panes").className = "two";
+      page.panes = [];
+      find("panes").replaceChildren();
+      if (models.length > 1) page.openBeside(numbers.map((number) => source.runs[number]), models, source.speed);
+      else page.open(models[0], source.speed);
     } catch (error) {
       page.fail(`This run can't be shown: ${error.message}`);
     }
   };
+  page.player.onRest = (at) => {
+    const parts = [`run=${select.value}`, other.value && `beside=${other.value}`, `t=${Number(at.toFixed(6))}`];
+    history.replaceState(null, "", `#${parts.filter(Boolean).join("&")}`);
+  };
   select.addEventListener("change", read);
-  const wanted = Number(location.hash.slice(1));
-  if (wanted > 0 && wanted < source.runs.length) select.value = String(wanted);
+  other.addEventListener("change", read);
   await read();
+  if (wanted.at != null) page.player.go(wanted.at);
+}
+
+/** What the end of a URL asks for: `#run=1&beside=2&t=5.5`, the time in ms. */
+function wantedOf(hash, count) {
+  const parts = new URLSearchParams(hash.slice(1));
+  const run = (name) => {
+    const number = Number(parts.get(name) ?? NaN);
+    return Number.isInteger(number) && number >= 0 && number < count ? number : null;
+  };
+  const at = parts.has("t") ? Number(parts.get("t")) : NaN;
+  return { run: run("run") ?? 0, beside: run("beside"), at: Number.isFinite(at) ? at : null };
 }
 
 start().catch((error) => {

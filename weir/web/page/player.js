@@ -1,5 +1,6 @@
 // Which moment the page shows: the newest of a running switch, or any of what is known.
 
+import { MarksView } from "./marks.js";
 import { element, moment } from "./words.js";
 
 /** How fast a run plays: ms of the run per second. */
@@ -16,8 +17,13 @@ export class Player {
     this.isPlaying = false;
     this.isLive = false;
     this.frame = null;
+    /** Runs that go on elsewhere: `setSpeed(ms)` sets their virtual time per second, 0 for a pause. */
+    this.remote = null;
+    /** Called with the moment that the page stands at. */
+    this.onRest = null;
     const find = (id) => document.getElementById(id);
     [this.slider, this.output, this.button, this.speeds] = ["time", "now", "play", "speed"].map(find);
+    this.marks = new MarksView(find("marks"), find("marks-legend"), (at) => { this.pause(); this.go(at); });
     find("back").addEventListener("click", () => this.toEvent(-1));
     find("on").addEventListener("click", () => this.toEvent(1));
     this.button.addEventListener("click", () => this.toggle());
@@ -27,22 +33,30 @@ export class Player {
       this.pause();
       this.go(at);
     });
-    this.speeds.addEventListener("change", () => { this.speed = Number(this.speeds.value); });
+    this.speeds.addEventListener("change", () => this.setSpeed(Number(this.speeds.value)));
     find("player").addEventListener("submit", (event) => event.preventDefault());
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
+  /** No run, until one is opened. */
+  close() {
+    if (this.frame) cancelAnimationFrame(this.frame);
+    this.frame = null;
+    this.model = null;
+  }
+
   /** A run, from its beginning. */
   open(model, speed) {
-    this.pause();
+    this.close();
     this.model = model;
-    this.isLive = model.kind === "live";
-    document.getElementById("speed-choice").hidden = this.isLive;
+    this.isLive = model.kind === "live" || model.isGrowing === true;
+    document.getElementById("speed-choice").hidden = this.isLive && !this.remote;
     this.speed = speed ?? nearest(model.end / SECONDS);
     const speeds = [...new Set([...SPEEDS, this.speed])].sort((one, other) => one - other);
     this.speeds.replaceChildren(...speeds.map((speed) => element("option", { value: speed }, speedWords(speed))));
     this.speeds.value = String(this.speed);
-    this.slider.step = this.isLive ? 1 : model.end > 1000 ? 1 : model.end / 10_000;
+    const length = model.length ?? model.end;
+    this.slider.step = model.kind === "live" || length > 1000 ? 1 : length / 10_000;
     this.at = this.isLive ? model.end : model.start;
     this.isPlaying = this.isLive;
     this.refresh();
@@ -55,8 +69,29 @@ export class Player {
     this.refresh();
   }
 
+  /** Runs elsewhere have grown; `speed` is 0 in a pause. */
+  follow(speed, isOver) {
+    this.isOver = isOver;
+    if (speed > 0 && speed !== this.speed) {
+      this.speed = speed;
+      this.speeds.value = String(speed);
+    }
+    this.isPlaying = speed > 0 && !isOver && !this.looksBack;
+    if (speed > 0 && !this.looksBack) this.at = this.model.end;
+    this.refresh();
+  }
+
+  setSpeed(speed) {
+    this.speed = speed;
+    if (this.remote && this.isPlaying) this.remote.setSpeed(speed);
+  }
+
   play() {
     if (!this.model || this.isPlaying) return;
+    if (this.remote) {
+      this.looksBack = false;
+      if (!this.isOver) this.remote.setSpeed(this.speed);
+    }
     this.isPlaying = true;
     if (this.isLive) this.at = this.model.end;
     else if (this.at >= this.model.end) this.at = this.model.start;
@@ -66,7 +101,9 @@ export class Player {
   }
 
   pause() {
+    if (this.remote && this.isPlaying) this.remote.setSpeed(0);
     this.isPlaying = false;
+    if (this.remote) this.looksBack = true;
     if (this.frame) cancelAnimationFrame(this.frame);
     this.frame = null;
     if (this.model) this.refresh();
@@ -117,14 +154,14 @@ export class Player {
   faster(by) {
     const place = Math.max(0, Math.min(this.speeds.length - 1, this.speeds.selectedIndex + by));
     this.speeds.selectedIndex = place;
-    this.speed = Number(this.speeds.value);
+    this.setSpeed(Number(this.speeds.value));
   }
 
   key(event) {
     // Lists and the slider have their own keys.
     if (event.ctrlKey || event.altKey || event.metaKey || !this.model) return;
     const on = event.target.tagName;
-    if (on === "SELECT" || (on === "BUTTON" && (event.key === " " || event.key === "Enter"))) return;
+    if (on === "SELECT" || (on === "INPUT" && event.target !== this.slider) || (on === "BUTTON" && (event.key === " " || event.key === "Enter"))) return;
     const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (event.key === " ") this.toggle();
     else if (by && event.shiftKey) this.toEvent(by);
@@ -138,12 +175,14 @@ export class Player {
   }
 
   refresh() {
-    const { start, end } = this.model;
-    this.slider.max = end - start;
+    const { start, end, kind } = this.model;
+    const last = this.model.length ?? end;
+    this.slider.max = last - start;
     this.slider.value = this.at - start;
-    const length = this.isLive ? 120_000 : end;
     const behind = (this.at - end) / 1000;
-    this.output.textContent = this.isLive ? (this.isPlaying ? "now" : `${behind.toFixed(1)} s`) : `${moment(this.at, length)} of ${moment(end, length)}`;
+    this.output.textContent = kind === "live" ? (this.isPlaying ? "now" : `${behind.toFixed(1)} s`) : `${moment(this.at, last)} of ${moment(last, last)}`;
+    this.marks.show(this.model.models ?? [this.model], start, last);
+    if (!this.isPlaying) this.onRest?.(this.at);
     this.slider.setAttribute("aria-valuetext", this.output.textContent);
     this.button.classList.toggle("playing", this.isPlaying);
     this.button.lastElementChild.textContent = this.isPlaying ? "Pause" : "Play";

@@ -40,7 +40,7 @@ export function recordedModel(run) {
     links: run.topology.links.map(({ ends, outages }) => ({ ends: ends.map((end) => place.get(idOf(end))), outages })),
     hosts: run.topology.hosts.map(({ name, at: end, outages, copies }) => ({ name, port: place.get(idOf(end)), outages, detail: copies > 0 ? `+${copies} copies` : "" })),
     flows: run.flows.filter(({ name }) => columns.has(`${name}.received_bps`)),
-    gauges: run.gauges, deadlock: run.deadlock, pauses: [], events: [], losses: run.losses, drops: [],
+    gauges: run.gauges, deadlock: run.deadlock, pauses: [], events: [], losses: run.losses, drops: run.drops ?? [],
   };
   const put = (name, values) => { if (values) model.columns.set(name, values); };
   for (const queue of queues) {
@@ -107,7 +107,11 @@ function addPauses(model, run, place) {
     }
     // Every change of a stage would be all that there is to see.
     if (stages.length <= 200) stages.forEach(([at, stage]) => note(at, `tells its peer stage ${stage}`));
-    for (const [at] of drops) note(at, "drops frames");
+    const isLossless = model.ports[port].lossless.includes(cls);
+    for (const [at] of drops) {
+      note(at, "drops frames");
+      model.drops.push({ at, port: id, cls, isLossless, frames: null });
+    }
   }
   for (const [at, what] of run.marks) model.events.push({ at, port: "", cls: null, what: what.replaceAll("->", "→") });
   model.events.sort((one, other) => one.at - other.at);

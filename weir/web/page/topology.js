@@ -7,14 +7,16 @@ import { bytes, element, shortRate } from "./words.js";
 const APART = 9;
 
 export class TopologyView {
-  constructor(place, choose) {
+  /** A flat drawing is wider and lower. */
+  constructor(place, choose, { isFlat = false } = {}) {
     this.place = place;
     this.choose = choose;
+    this.isFlat = isFlat;
   }
 
   open(model) {
     this.model = model;
-    const layout = layoutOf(model);
+    const layout = layoutOf(model, this.isFlat);
     const svg = element("svg", {
       viewBox: `0 0 ${layout.width.toFixed(0)} ${layout.height.toFixed(0)}`, role: "img", "aria-label": this.words(),
       style: `min-width:${Math.min(layout.width, layout.width > 1500 ? 1100 : 340).toFixed(0)}px;max-width:${(layout.width * 1.5).toFixed(0)}px`,

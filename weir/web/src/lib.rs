@@ -1,9 +1,8 @@
 //! HTTP server of a running switch, or of ended runs, for browsers and Prometheus.
 //!
 //! [`HttpListener`] claims an address, and [`HttpListener::serve`] answers requests there with a [`Site`]: [`LiveSite`] is a running switch, and
-//! [`RecordedSite`] are runs to be played. Both have one page, whose files are part of the program (`page/`), and neither changes
-//! anything: there is only GET. Requests are parsed by `httparse`, hyper's parser, and each has a connection of its
-//! own.
+//! [`RecordedSite`] are runs to be played. Their pages are part of the program (`page/`). A site may take POSTs, which change its state;
+//! these two refuse them. Requests are parsed by `httparse`, hyper's parser, and each has a connection of its own.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -42,6 +41,7 @@ mod server;
 
 pub use address::{http_address, is_local};
 pub use live::LiveSite;
+pub use page::file as page_file;
 pub use recorded::RecordedSite;
-pub use request::GetRequest;
+pub use request::{ChangeRequest, GetRequest, HttpRequest, RequestError};
 pub use server::{BindError, CLIENTS_MAX, EventStream, HttpListener, Response, STREAMS_MAX, Server, Site};

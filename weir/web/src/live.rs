@@ -15,7 +15,7 @@ use crate::server::{EventStream, Response, Site};
 
 /// Interval of the states in a stream.
 const EVERY: Duration = Duration::from_millis(500);
-/// Time for which a state is reused: the switch is not asked more often, for any number of clients.
+/// Time for which a state, and a text of metrics, is reused: the switch is not asked more often, for any number of clients.
 const FRESH: Duration = Duration::from_millis(200);
 /// MIME type of the Prometheus text format, for clients without OpenMetrics.
 const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -33,22 +33,30 @@ struct LiveState {
     control: ControlHandle,
     started: Instant,
     last: Mutex<Option<(Instant, Arc<str>)>>,
+    last_metrics: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
 impl LiveSite {
     /// Creates a site that requests state by `control`.
     pub fn new(control: ControlHandle) -> LiveSite {
-        LiveSite { shared: Arc::new(LiveState { control, started: Instant::now(), last: Mutex::default() }) }
+        LiveSite {
+            shared: Arc::new(LiveState {
+                control,
+                started: Instant::now(),
+                last: Mutex::default(),
+                last_metrics: Mutex::default(),
+            }),
+        }
     }
 }
 
 impl Site for LiveSite {
     fn answer(&self, get: &GetRequest) -> Response {
         match get.path.as_str() {
-            "/metrics" => match self.shared.ask(ShowView::Metrics) {
-                Ok(Reply::Metrics(text)) if get.wants_plain_text => file(PLAIN_METRICS, plain(&text)),
-                Ok(Reply::Metrics(text)) => file(OPEN_METRICS, text),
-                other => unexpected_reply(other),
+            "/metrics" => match self.shared.metrics() {
+                Ok(text) if get.wants_plain_text => file(PLAIN_METRICS, plain(&text)),
+                Ok(text) => file(OPEN_METRICS, text.to_string()),
+                Err(refused) => refused,
             },
             "/api/source" => file(page::JSON, json!({ "kind": "live" }).to_string()),
             "/api/state" => match self.shared.state() {
@@ -75,15 +83,15 @@ impl LiveState {
 
     /// Complete state of the switches, as JSON. Clients that ask at once share one state.
     fn state(&self) -> Result<Arc<str>, ErrorReply> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, state)) = &*last
-            && at.elapsed() < FRESH
-        {
-            return Ok(state.clone());
-        }
-        let state: Arc<str> = self.read()?.to_string().into();
-        *last = Some((Instant::now(), state.clone()));
-        Ok(state)
+        fresh(&self.last, || Ok(self.read()?.to_string().into()))
+    }
+
+    /// Metrics, as OpenMetrics, shared as well.
+    fn metrics(&self) -> Result<Arc<str>, Response> {
+        fresh(&self.last_metrics, || match self.ask(ShowView::Metrics) {
+            Ok(Reply::Metrics(text)) => Ok(text.into()),
+            other => Err(unexpected_reply(other)),
+        })
     }
 
     fn read(&self) -> Result<Value, ErrorReply> {
@@ -118,6 +126,22 @@ impl LiveState {
         }
         Ok(state)
     }
+}
+
+/// Returns the last text, or a new one where that is no longer fresh.
+fn fresh<E>(
+    last: &Mutex<Option<(Instant, Arc<str>)>>,
+    read: impl FnOnce() -> Result<Arc<str>, E>,
+) -> Result<Arc<str>, E> {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((at, text)) = &*last
+        && at.elapsed() < FRESH
+    {
+        return Ok(text.clone());
+    }
+    let text = read()?;
+    *last = Some((Instant::now(), text.clone()));
+    Ok(text)
 }
 
 fn file(kind: &'static str, text: String) -> Response {

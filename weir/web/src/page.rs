@@ -27,6 +27,11 @@ const FILES: &[(&str, &str, &str)] = files! {
     "/ports.js" JAVASCRIPT "../page/ports.js";
     "/pauses.js" JAVASCRIPT "../page/pauses.js";
     "/tables.js" JAVASCRIPT "../page/tables.js";
+    "/moment.js" JAVASCRIPT "../page/moment.js";
+    "/marks.js" JAVASCRIPT "../page/marks.js";
+    "/pane.js" JAVASCRIPT "../page/pane.js";
+    "/growing.js" JAVASCRIPT "../page/growing.js";
+    "/menu.js" JAVASCRIPT "../page/menu.js";
     "/words.js" JAVASCRIPT "../page/words.js";
     "/uplot.js" JAVASCRIPT "../../../testbed/experiments/src/report/vendor/uPlot.iife.min.js";
     "/uplot.css" CSS "../../../testbed/experiments/src/report/vendor/uPlot.min.css";
@@ -36,7 +41,7 @@ const FILES: &[(&str, &str, &str)] = files! {
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Returns a file of the page, or a 404 response that names the paths in `others`.
-pub(crate) fn file(path: &str, others: &str) -> Response {
+pub fn file(path: &str, others: &str) -> Response {
     match FILES.iter().find(|(name, ..)| *name == path) {
         Some((_, kind, content)) => Response::File { kind, content: Cow::Borrowed(content.as_bytes()) },
         None => Response::Refused { status: 404, why: format!("there is no such page; there are / and {others}") },

@@ -1,5 +1,6 @@
 //! HTTP request, read from a client.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -13,7 +14,25 @@ const FIELDS_MAX: usize = 100;
 /// Timeout for a client's request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
-/// HTTP request: GET or HEAD.
+/// HTTP request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HttpRequest {
+    /// GET or HEAD.
+    Get(GetRequest),
+    /// POST.
+    Change(ChangeRequest),
+}
+
+/// HTTP request for a change: POST, without a body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeRequest {
+    /// Path, without the query string.
+    pub path: String,
+    /// Parameters of the query string, decoded.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// HTTP request for a page or data: GET or HEAD.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GetRequest {
     /// Path, without the query string.
@@ -24,11 +43,13 @@ pub struct GetRequest {
     pub wants_plain_text: bool,
 }
 
-/// Reason why a request is not answered: a status, and a sentence.
+/// Reason why a request is not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RequestError {
-    pub(crate) status: u16,
-    pub(crate) why: String,
+pub struct RequestError {
+    /// HTTP status.
+    pub status: u16,
+    /// Reason, a sentence.
+    pub why: String,
 }
 
 fn refused(status: u16, why: &str) -> RequestError {
@@ -36,12 +57,12 @@ fn refused(status: u16, why: &str) -> RequestError {
 }
 
 /// Reads a request's head. `Ok(None)`: the client has gone, or says nothing.
-pub(crate) fn read(stream: &TcpStream, is_local: bool) -> Result<Option<GetRequest>, RequestError> {
+pub(crate) fn read(stream: &TcpStream, is_local: bool) -> Result<Option<HttpRequest>, RequestError> {
     let deadline = Instant::now() + HEAD_WITHIN;
     let mut head = Vec::new();
     loop {
-        if let Some(get) = parse(&head, is_local)? {
-            return Ok(Some(get));
+        if let Some(request) = HttpRequest::parse(&head, is_local)? {
+            return Ok(Some(request));
         }
         if head.len() > HEAD_BYTES_MAX {
             return Err(refused(431, "the request's head is longer than this server reads"));
@@ -64,45 +85,100 @@ pub(crate) fn read(stream: &TcpStream, is_local: bool) -> Result<Option<GetReque
     }
 }
 
-/// Parses a request head; `None` if it is incomplete.
-pub(crate) fn parse(head: &[u8], is_local: bool) -> Result<Option<GetRequest>, RequestError> {
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-    let mut request = httparse::Request::new(&mut fields);
-    match request.parse(head) {
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Ok(httparse::Status::Complete(_)) => {}
-        Err(httparse::Error::TooManyHeaders) => return Err(refused(431, "the request has too many header fields")),
-        Err(httparse::Error::Version) => return Err(refused(505, "this server speaks HTTP/1.1")),
-        Err(error) => return Err(RequestError { status: 400, why: format!("this is no HTTP request: {error}") }),
-    }
-    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
-        return Err(refused(400, "this is no HTTP request"));
-    };
-    let is_head = match method {
-        "GET" => false,
-        "HEAD" => true,
-        _ => return Err(refused(405, "there is only GET: `weir set` and `weir clear` change a switch")),
-    };
-    let mut hosts = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("host"));
-    let host = hosts.next().map(|field| String::from_utf8_lossy(field.value));
-    match (host, hosts.next()) {
-        (None, _) if version >= 1 => return Err(refused(400, "the request has no Host")),
-        (_, Some(_)) => return Err(refused(400, "the request has more than one Host")),
-        (Some(host), None) if is_local && !is_local_host(host.trim()) => {
-            return Err(refused(421, "this server is for this machine: ask it as localhost or by an IP address"));
+impl HttpRequest {
+    /// Parses a request head; `None` if it is incomplete. A local server is for names of this machine.
+    ///
+    /// # Errors
+    /// No request, or one that this server refuses.
+    pub fn parse(head: &[u8], is_local: bool) -> Result<Option<HttpRequest>, RequestError> {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut request = httparse::Request::new(&mut fields);
+        match request.parse(head) {
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Ok(httparse::Status::Complete(_)) => {}
+            Err(httparse::Error::TooManyHeaders) => return Err(refused(431, "the request has too many header fields")),
+            Err(httparse::Error::Version) => return Err(refused(505, "this server speaks HTTP/1.1")),
+            Err(error) => return Err(RequestError { status: 400, why: format!("this is no HTTP request: {error}") }),
         }
-        _ => {}
+        let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
+            return Err(refused(400, "this is no HTTP request"));
+        };
+        if !matches!(method, "GET" | "HEAD" | "POST") {
+            return Err(refused(405, "there are only GET, HEAD and POST"));
+        }
+        let mut hosts = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("host"));
+        let host = hosts.next().map(|field| String::from_utf8_lossy(field.value));
+        match (host, hosts.next()) {
+            (None, _) if version >= 1 => return Err(refused(400, "the request has no Host")),
+            (_, Some(_)) => return Err(refused(400, "the request has more than one Host")),
+            (Some(host), None) if is_local && !is_local_host(host.trim()) => {
+                return Err(refused(421, "this server is for this machine: ask it as localhost or by an IP address"));
+            }
+            _ => {}
+        }
+        // As of a proxy: `http://localhost:9111/metrics`.
+        let target = match target.split_once("://") {
+            Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]),
+            None => target,
+        };
+        let target = target.split('#').next().unwrap_or_default();
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let path = path.to_owned();
+        if method == "POST" {
+            check_change(request.headers)?;
+            return Ok(Some(HttpRequest::Change(ChangeRequest { path, parameters: parameters(query) })));
+        }
+        let accepts = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("accept"));
+        let takes = |kind: &str| accepts.clone().any(|field| String::from_utf8_lossy(field.value).contains(kind));
+        let wants_plain_text = takes("text/plain") && !takes("application/openmetrics-text");
+        Ok(Some(HttpRequest::Get(GetRequest { path, is_head: method == "HEAD", wants_plain_text })))
     }
-    let accepts = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("accept"));
-    let takes = |kind: &str| accepts.clone().any(|field| String::from_utf8_lossy(field.value).contains(kind));
-    let wants_plain_text = takes("text/plain") && !takes("application/openmetrics-text");
-    // As of a proxy: `http://localhost:9111/metrics`.
-    let path = match target.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]),
-        None => target,
+}
+
+/// Refuses requests that a foreign page makes, which a browser marks by their origin, and bodies.
+fn check_change(headers: &[httparse::Header<'_>]) -> Result<(), RequestError> {
+    let field = |name: &str| {
+        let field = headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+        field.map(|field| String::from_utf8_lossy(field.value).trim().to_owned())
     };
-    let path = path.split(['?', '#']).next().unwrap_or_default().to_owned();
-    Ok(Some(GetRequest { path, is_head, wants_plain_text }))
+    let host = field("host").unwrap_or_default();
+    // A name could be another site's, whose owner has it lead here.
+    if !is_local_host(&host) {
+        return Err(refused(421, "changes are taken under localhost or an IP address alone"));
+    }
+    if field("origin").is_some_and(|origin| origin != format!("http://{host}")) {
+        return Err(refused(403, "another site's page may change nothing here"));
+    }
+    if field("transfer-encoding").is_some() || field("content-length").is_some_and(|length| length != "0") {
+        return Err(refused(413, "this server reads no body: write parameters after the path, as ?alpha=1/8"));
+    }
+    Ok(())
+}
+
+/// Parameters of a query string; the last of one name counts.
+fn parameters(query: &str) -> BTreeMap<String, String> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(name, value)| (decoded(name), decoded(value)))
+        .collect()
+}
+
+/// Decodes `%2F` and `+`; other text stays.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, others @ ..] = rest {
+        let hex = others.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        let (byte, length) = match (first, hex) {
+            (b'%', Some(byte)) => (byte, 3),
+            (b'+', _) => (b' ', 1),
+            _ => (*first, 1),
+        };
+        bytes.push(byte);
+        rest = &rest[length..];
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -110,7 +186,40 @@ mod tests {
     use super::*;
 
     fn parse_local(text: &str) -> Result<Option<GetRequest>, u16> {
-        parse(text.as_bytes(), true).map_err(|refused| refused.status)
+        match HttpRequest::parse(text.as_bytes(), true) {
+            Ok(Some(HttpRequest::Get(get))) => Ok(Some(get)),
+            Ok(Some(HttpRequest::Change(change))) => panic!("{change:?}"),
+            Ok(None) => Ok(None),
+            Err(refused) => Err(refused.status),
+        }
+    }
+
+    fn change(target: &str, fields: &str) -> Result<ChangeRequest, u16> {
+        let text = format!("POST {target} HTTP/1.1\r\nHost: localhost:80\r\n{fields}\r\n");
+        match HttpRequest::parse(text.as_bytes(), true) {
+            Ok(Some(HttpRequest::Change(change))) => Ok(change),
+            Ok(other) => panic!("{other:?}"),
+            Err(refused) => Err(refused.status),
+        }
+    }
+
+    #[test]
+    fn a_change_has_parameters() {
+        let request = change("/api/set?name=alpha&value=1%2F8+%&empty&name=beta#x", "Content-Length: 0\r\n").unwrap();
+        let expected = [("name", "beta"), ("value", "1/8 %"), ("empty", "")];
+        assert_eq!(request.path, "/api/set");
+        assert_eq!(request.parameters, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        assert!(change("/api/set", "Origin: http://localhost:80\r\n").is_ok());
+        for (fields, status) in [
+            ("Origin: http://evil.example\r\n", 403),
+            ("Origin: null\r\n", 403),
+            ("Content-Length: 3\r\n", 413),
+            ("Transfer-Encoding: chunked\r\n", 413),
+        ] {
+            assert_eq!(change("/", fields), Err(status), "{fields:?}");
+        }
+        let named = b"POST / HTTP/1.1\r\nHost: lab.example\r\n\r\n";
+        assert_eq!(HttpRequest::parse(named, false).unwrap_err().status, 421);
     }
 
     #[test]
@@ -143,14 +252,17 @@ mod tests {
             ("GET / HTTP/1.1\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
-            ("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+            ("PUT / HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
             ("GET / HTTP/2.0\r\n\r\n", 505),
             ("{\"weir\":1,\"request\":\"hello\"}\n\r\n\r\n", 400),
             ("\u{16}\u{3}\u{1}", 400),
         ] {
             assert_eq!(parse_local(text), Err(status), "{text:?}");
         }
-        assert!(parse(b"GET / HTTP/1.1\r\nHost: lab.example\r\n\r\n", false).is_ok(), "a server for others has names");
+        assert!(
+            HttpRequest::parse(b"GET / HTTP/1.1\r\nHost: lab.example\r\n\r\n", false).is_ok(),
+            "a server for others has names"
+        );
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(FIELDS_MAX + 1));
         assert_eq!(parse_local(&many), Err(431));
     }

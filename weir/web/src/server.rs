@@ -1,25 +1,26 @@
 //! HTTP/1.1 server: a thread accepts connections, and each client has a thread of its own, up to [`CLIENTS_MAX`].
 //!
 //! A connection has one request. A slow or malicious client delays only its own thread, and only until a timeout. Where all clients are
-//! served, one that has not sent its request, or takes its answer slowly, makes room for the next.
+//! served, one that has not sent its request, or takes its answer slowly, makes room for the next. Where all streams are in use, one that
+//! takes its events slowly makes room for another, and so does one of an address that has two more than the client's.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::address::is_local;
-use crate::request::{self, GetRequest, RequestError};
+use crate::request::{self, ChangeRequest, GetRequest, HttpRequest, RequestError};
 
 /// Maximum number of clients served at a time. A browser has up to six connections.
 pub const CLIENTS_MAX: usize = 32;
 /// Maximum number of clients with server-sent events; the others are for pages and metrics.
 pub const STREAMS_MAX: usize = 24;
-/// Time after which an answer that is not taken makes room for another client.
+/// Time after which an answer or event that is not taken makes room for another client.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 /// Timeout for a client that takes no byte of an answer.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
@@ -32,6 +33,12 @@ const LINGER: Duration = Duration::from_millis(500);
 pub trait Site: Send + Sync {
     /// Answers a request.
     fn answer(&self, get: &GetRequest) -> Response;
+
+    /// Makes a change. By default a site refuses all.
+    fn change(&self, _request: &ChangeRequest) -> Response {
+        let why = "there is only GET: `weir set` and `weir clear` change a switch".to_owned();
+        Response::Refused { status: 405, why }
+    }
 }
 
 /// An answer.
@@ -102,6 +109,7 @@ struct State {
 
 struct Connection {
     stream: TcpStream,
+    peer: IpAddr,
     stage: Stage,
 }
 
@@ -114,19 +122,53 @@ enum Stage {
     Making,
     /// The answer is being sent, since this instant.
     Answer(Instant),
-    /// Server-sent events.
-    Events,
+    /// Server-sent events. An event is being sent since this instant.
+    Events(Option<Instant>),
+}
+
+impl Stage {
+    /// Whether the client has not taken an answer or event that was sent a while ago.
+    fn is_slow(&self) -> bool {
+        matches!(self, Stage::Answer(since) | Stage::Events(Some(since)) if since.elapsed() > ANSWERED_WITHIN)
+    }
+
+    fn is_events(&self) -> bool {
+        matches!(self, Stage::Events(_))
+    }
 }
 
 impl State {
     /// Ends the oldest client that has not sent its request, or else one that takes its answer slowly. Returns false if there is none.
     fn make_room(&mut self) -> bool {
-        let is_slow = |stage: &Stage| matches!(stage, Stage::Answer(since) if since.elapsed() > ANSWERED_WITHIN);
-        let find = |is_meant: &dyn Fn(&Stage) -> bool| {
-            self.clients.iter().find(|(_, client)| is_meant(&client.stage)).map(|(number, _)| *number)
-        };
-        let found = find(&|stage| *stage == Stage::Request).or_else(|| find(&is_slow));
-        let ended = found.and_then(|number| self.clients.remove(&number));
+        let is_slow_answer = |stage: &Stage| !stage.is_events() && stage.is_slow();
+        let found = self.oldest(|client| client.stage == Stage::Request);
+        let found = found.or_else(|| self.oldest(|client| is_slow_answer(&client.stage)));
+        self.end(found)
+    }
+
+    /// Ends the oldest stream that is slow, or else of the address with the most streams, if that has two more than `peer`. Returns
+    /// false if there is none.
+    fn make_room_for_stream(&mut self, peer: IpAddr) -> bool {
+        let mut streams = BTreeMap::new();
+        for client in self.clients.values().filter(|client| client.stage.is_events()) {
+            *streams.entry(client.peer).or_insert(0) += 1;
+        }
+        let own = streams.get(&peer).copied().unwrap_or(0);
+        let most = streams.into_iter().filter(|(_, count)| *count > own + 1).max_by_key(|(_, count)| *count);
+        let found = self.oldest(|client| client.stage.is_events() && client.stage.is_slow()).or_else(|| {
+            let (greedy, _) = most?;
+            self.oldest(|client| client.stage.is_events() && client.peer == greedy)
+        });
+        self.end(found)
+    }
+
+    fn oldest(&self, is_meant: impl Fn(&Connection) -> bool) -> Option<u64> {
+        self.clients.iter().find(|(_, client)| is_meant(client)).map(|(number, _)| *number)
+    }
+
+    /// Ends a client; returns false if there is none.
+    fn end(&mut self, number: Option<u64>) -> bool {
+        let ended = number.and_then(|number| self.clients.remove(&number));
         ended.is_some_and(|client| {
             let _ = client.stream.shutdown(Shutdown::Both);
             true
@@ -216,15 +258,23 @@ impl ServerContext {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a client's answer, or its events, begin. Returns false if there are as many with events as may be.
-    fn begin_answer(&self, number: u64, stage: Stage) -> bool {
+    /// Records the stage of a client.
+    fn enter(&self, number: u64, stage: Stage) {
+        if let Some(client) = self.state().clients.get_mut(&number) {
+            client.stage = stage;
+        }
+    }
+
+    /// Records that a client's events begin. Returns false if there are as many with events as may be, and none makes room.
+    fn begin_events(&self, number: u64) -> bool {
         let mut state = self.state();
-        let streams = state.clients.values().filter(|client| client.stage == Stage::Events).count();
-        if stage == Stage::Events && streams >= STREAMS_MAX {
+        let Some(peer) = state.clients.get(&number).map(|client| client.peer) else { return false };
+        let streams = state.clients.values().filter(|client| client.stage.is_events()).count();
+        if streams >= STREAMS_MAX && !state.make_room_for_stream(peer) {
             return false;
         }
         if let Some(client) = state.clients.get_mut(&number) {
-            client.stage = stage;
+            client.stage = Stage::Events(None);
         }
         true
     }
@@ -243,7 +293,7 @@ fn take_connections(listener: &TcpListener, context: &Arc<ServerContext>) {
             return;
         }
         match connection {
-            Ok((stream, _)) => spawn_client(number, stream, context),
+            Ok((stream, peer)) => spawn_client(number, stream, peer.ip(), context),
             // For example, the process has too many open files; connections wait.
             Err(_) if context.ends_within(NO_ROOM) => return,
             Err(_) => {}
@@ -252,7 +302,7 @@ fn take_connections(listener: &TcpListener, context: &Arc<ServerContext>) {
 }
 
 /// Gives a client a thread; refuses a client beyond the limit without waiting for it.
-fn spawn_client(number: u64, stream: TcpStream, context: &Arc<ServerContext>) {
+fn spawn_client(number: u64, stream: TcpStream, peer: IpAddr, context: &Arc<ServerContext>) {
     let Ok(own) = stream.try_clone() else { return };
     {
         let mut state = context.state();
@@ -262,7 +312,7 @@ fn spawn_client(number: u64, stream: TcpStream, context: &Arc<ServerContext>) {
             let _ = send(&stream, &Response::Refused { status: 503, why }, false);
             return;
         }
-        state.clients.insert(number, Connection { stream: own, stage: Stage::Request });
+        state.clients.insert(number, Connection { stream: own, peer, stage: Stage::Request });
     }
     let client_of = context.clone();
     let serve = move || {
@@ -279,25 +329,28 @@ fn spawn_client(number: u64, stream: TcpStream, context: &Arc<ServerContext>) {
 fn serve_client(number: u64, stream: &TcpStream, context: &ServerContext) -> io::Result<()> {
     stream.set_write_timeout(Some(TAKEN_WITHIN))?;
     stream.set_nodelay(true)?;
-    let get = match request::read(stream, context.is_local) {
-        Ok(Some(get)) => get,
+    let request = match request::read(stream, context.is_local) {
+        Ok(Some(request)) => request,
         Ok(None) => return Ok(()),
         Err(RequestError { status, why }) => {
             send(stream, &Response::Refused { status, why }, false)?;
             return linger(stream);
         }
     };
-    context.begin_answer(number, Stage::Making);
-    let answer = context.site.answer(&get);
-    context.begin_answer(number, Stage::Answer(Instant::now()));
+    context.enter(number, Stage::Making);
+    let (answer, is_head) = match &request {
+        HttpRequest::Get(get) => (context.site.answer(get), get.is_head),
+        HttpRequest::Change(change) => (context.site.change(change), false),
+    };
+    context.enter(number, Stage::Answer(Instant::now()));
     match answer {
-        Response::Events(_) if get.is_head => stream_head(stream),
-        Response::Events(events) if context.begin_answer(number, Stage::Events) => send_events(stream, events, context),
+        Response::Events(_) if is_head => stream_head(stream),
+        Response::Events(events) if context.begin_events(number) => send_events(number, stream, events, context),
         Response::Events(_) => {
             let why = format!("{STREAMS_MAX} clients have streams already; ask again when one has gone");
-            send(stream, &Response::Refused { status: 503, why }, get.is_head)
+            send(stream, &Response::Refused { status: 503, why }, is_head)
         }
-        response => send(stream, &response, get.is_head),
+        response => send(stream, &response, is_head),
     }
 }
 
@@ -342,10 +395,17 @@ fn stream_head(mut stream: &TcpStream) -> io::Result<()> {
     stream.write_all((head(200, "text/event-stream") + "\r\n").as_bytes())
 }
 
-fn send_events(mut stream: &TcpStream, mut events: EventStream, context: &ServerContext) -> io::Result<()> {
+fn send_events(
+    number: u64,
+    mut stream: &TcpStream,
+    mut events: EventStream,
+    context: &ServerContext,
+) -> io::Result<()> {
     stream_head(stream)?;
     while let Some(data) = (events.next)() {
+        context.enter(number, Stage::Events(Some(Instant::now())));
         stream.write_all(format!("data: {data}\n\n").as_bytes())?;
+        context.enter(number, Stage::Events(None));
         if context.ends_within(events.every) {
             break;
         }
@@ -367,9 +427,11 @@ fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         400 => "Bad Request",
+        403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
+        413 => "Content Too Large",
         421 => "Misdirected Request",
         431 => "Request Header Fields Too Large",
         503 => "Service Unavailable",

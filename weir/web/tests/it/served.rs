@@ -3,20 +3,27 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use rustix::net::{AddressFamily, SocketType};
 use serde_json::Value;
 use weir_control::protocol::{ErrorReply, Hello, Reply, Request, ShowRequest, ShowView};
 use weir_control::state::{MacEntry, State, ViewReply};
-use weir_web::{CLIENTS_MAX, HttpListener, LiveSite, RecordedSite, STREAMS_MAX, Server, Site, http_address};
+use weir_web::{
+    CLIENTS_MAX, EventStream, GetRequest, HttpListener, LiveSite, RecordedSite, Response, STREAMS_MAX, Server, Site,
+    http_address,
+};
 
 /// A switch with one address and some metrics, which counts how often it is asked who it is.
 struct Switch {
     server: Option<Server>,
     answering: Option<JoinHandle<()>>,
     states: Arc<AtomicU64>,
+    /// How often it is asked for its metrics.
+    metrics: Arc<AtomicU64>,
 }
 
 impl Switch {
@@ -24,14 +31,15 @@ impl Switch {
         let (asker, questions) = weir_control::control_channel();
         let server = served(Box::new(LiveSite::new(asker)));
         let states = Arc::new(AtomicU64::new(0));
-        let counted = states.clone();
+        let metrics = Arc::new(AtomicU64::new(0));
+        let (counted, counted_metrics) = (states.clone(), metrics.clone());
         let answering = std::thread::spawn(move || {
             for question in questions {
-                let answer = answer(&question.request, &counted);
+                let answer = answer(&question.request, &counted, &counted_metrics);
                 question.answer(answer);
             }
         });
-        Switch { server: Some(server), answering: Some(answering), states }
+        Switch { server: Some(server), answering: Some(answering), states, metrics }
     }
 
     fn address(&self) -> SocketAddr {
@@ -52,13 +60,16 @@ impl Drop for Switch {
     }
 }
 
-fn answer(request: &Request, states: &AtomicU64) -> Result<Reply, ErrorReply> {
+fn answer(request: &Request, states: &AtomicU64, metrics: &AtomicU64) -> Result<Reply, ErrorReply> {
     let Request::Show(ShowRequest { what, .. }) = request else {
         states.fetch_add(1, Ordering::Relaxed);
         return Ok(Reply::Hello(Hello { weir_version: "0".into(), process: 7, switches: vec!["lab".into()] }));
     };
     let state = match what {
-        ShowView::Metrics => return Ok(Reply::Metrics("# EOF\n".into())),
+        ShowView::Metrics => {
+            metrics.fetch_add(1, Ordering::Relaxed);
+            return Ok(Reply::Metrics("# EOF\n".into()));
+        }
         ShowView::Lcores => return Ok(Reply::Lcores(Vec::new())),
         ShowView::Events => return Ok(Reply::Events(Vec::new())),
         ShowView::Mac => State::Mac(vec![MacEntry {
@@ -148,9 +159,31 @@ fn clients_of_a_stream_share_what_the_switch_is_asked() {
     assert!((2..16).contains(&asked), "{asked}");
 }
 
+#[test]
+fn clients_of_metrics_share_what_the_switch_is_asked() {
+    let switch = Switch::new();
+    let address = switch.address();
+    let begun = Instant::now();
+    for _ in 0..64 {
+        assert!(switch.is_well());
+    }
+    let fresh_for = Duration::from_millis(200);
+    let periods = begun.elapsed().div_duration_f64(fresh_for) as u64;
+    let asked = switch.metrics.load(Ordering::Relaxed);
+    assert!((1..=periods + 1).contains(&asked), "{asked} times in {periods} periods, at {address}");
+}
+
 /// Client with a stream, or the answer's first line.
 fn stream(address: SocketAddr) -> Result<TcpStream, String> {
-    let mut stream = TcpStream::connect(address).unwrap();
+    stream_of([127, 0, 0, 1], address)
+}
+
+/// As `stream`, of a client with this address.
+fn stream_of(client: [u8; 4], address: SocketAddr) -> Result<TcpStream, String> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from((client, 0))).unwrap();
+    rustix::net::connect(&socket, &address).unwrap();
+    let mut stream = TcpStream::from(socket);
     stream.write_all(format!("GET /api/stream HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
     let mut some = [0; 15];
     stream.read_exact(&mut some).unwrap();
@@ -177,6 +210,62 @@ fn neither_streams_nor_silent_clients_starve_metrics() {
     while stream(address).is_err() {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn one_client_with_all_streams_leaves_some_to_others() {
+    let switch = Switch::new();
+    let address = switch.address();
+    let greedy: Vec<TcpStream> = (0..STREAMS_MAX).map(|_| stream(address).unwrap()).collect();
+    assert!(stream(address).is_err(), "the address has them all");
+    let others: Vec<TcpStream> = (0..STREAMS_MAX / 2).map(|_| stream_of([127, 0, 0, 2], address).unwrap()).collect();
+    // Both have as many now.
+    assert!(stream_of([127, 0, 0, 2], address).is_err() && stream(address).is_err());
+    let third = stream_of([127, 0, 0, 3], address).unwrap();
+    let is_served = |stream: &TcpStream| {
+        let mut rest = Vec::new();
+        let _ = (&mut &*stream).take(2_000).read_to_end(&mut rest);
+        rest.len() == 2_000
+    };
+    let served = [&greedy, &others].map(|streams| streams.iter().filter(|stream| is_served(stream)).count());
+    assert!(is_served(&third));
+    assert_eq!(served.iter().sum::<usize>(), STREAMS_MAX - 1, "{served:?}");
+    assert!(served.iter().all(|count| *count >= STREAMS_MAX / 2 - 1), "{served:?}");
+}
+
+/// A site with one stream of long events.
+struct Torrent;
+
+impl Site for Torrent {
+    fn answer(&self, _: &GetRequest) -> Response {
+        let event: Arc<str> = "x".repeat(1 << 20).into();
+        let next = move || Some(event.clone());
+        Response::Events(EventStream { every: Duration::from_millis(1), next: Box::new(next) })
+    }
+}
+
+#[test]
+fn a_stream_that_is_taken_drop_by_drop_makes_room() {
+    let server = served(Box::new(Torrent));
+    let address = server.address();
+    let mut slow: Vec<TcpStream> = (0..STREAMS_MAX).map(|_| stream(address).unwrap()).collect();
+    // Each takes some of its events again and again, so that no write times out.
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut some = vec![0; 1 << 18];
+            while !is_over.load(Ordering::Relaxed) {
+                for stream in &mut slow {
+                    let _ = stream.read(&mut some);
+                }
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        });
+        while stream(address).is_err() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]
