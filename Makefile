@@ -39,7 +39,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build pgo deb deb-test wheel wheel-test dist dist-test python-tools python-test python-test-of-that demo sim check test lint deny docs site unit papers papers-verdicts beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-check sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers bench-scaling clean
+.PHONY: help setup venv build pgo deb deb-test wheel wheel-test dist dist-test python-tools python-test python-test-of-that demo sim check test lint deny docs site unit papers papers-verdicts beside beside-unit beside-python beside-without-assertions fuzz fuzz-cases by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-check sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab soak bench bench-simulators bench-peers bench-scaling clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -112,10 +112,14 @@ test: setup lint beside by-the-clock ## Set-up, then every check and test
 # there, what uses one CPU runs beside what leaves one idle at its end.
 beside: venv command-of-tests
 	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-of-that" \
-		"$(MAKE) --no-print-directory beside-unit sim-check python-test-of-that release-build beside-without-assertions"
+		"$(MAKE) --no-print-directory beside-unit sim-check beside-python release-build beside-without-assertions"
 
 beside-unit:
 	@scripts/side-by-side "$(MAKE) --no-print-directory unit" "$(MAKE) --no-print-directory docs loom"
+
+# The Python package uses one CPU.
+beside-python:
+	@scripts/side-by-side "$(MAKE) --no-print-directory python-test-of-that" "$(MAKE) --no-print-directory fuzz-cases"
 
 beside-without-assertions:
 	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together papers-verdicts" \
@@ -142,7 +146,7 @@ lint: setup ## Formatting, language, clippy
 	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(STEP) "dependencies" scripts/deny --if-there
 
-deny: ## Licences, sources and advisories of dependencies (cargo install --locked cargo-deny; part of lint where it is installed)
+deny: ## Licences, sources and advisories of dependencies, by cargo-deny, which it installs into target/ where it is missing (part of lint)
 	@$(STEP) "dependencies" scripts/deny
 
 # By clippy's compiler and its arguments, as `cargo clippy` passes them: what the lint step has checked is not checked once more.
@@ -155,6 +159,15 @@ site: setup ## README and docs/ as a site in target/site: static, without a netw
 
 unit: setup ## Tests of all crates
 	@$(STEP) "tests of all crates" $(CARGO) test --workspace
+
+# Of the whole workspace, so that the build is that of all crates' tests.
+fuzz-cases: setup
+	@$(STEP) "random inputs of fuzz targets" $(CARGO) test --workspace --test fuzz -- --ignored
+
+# Ten minutes, without the build.
+FUZZ_SECONDS ?= 600
+fuzz: setup ## Switch and readers under libFuzzer for FUZZ_SECONDS; target/fuzz keeps the inputs (test runs random ones)
+	@$(STEP) "fuzz targets under libFuzzer" scripts/fuzz $(TARGET)/fuzz $(FUZZ_SECONDS)
 
 papers: setup ## The papers' experiments, quick: each comes to its verdict, and to another one under each mutation (test runs the short ones)
 	@$(STEP) "the papers' experiments, and mutations" $(CARGO) test $(HEAVY) --test commands papers:: -- --ignored --skip short_ones
@@ -238,6 +251,11 @@ venv: setup ## .venv with the Python packages of the wire tests
 lab: build ## Namespaces as hosts, joined by the switch: ping and iperf3 (root)
 	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 2
 	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 4
+
+# An ended soak goes on with more HOURS, and a new one begins without runs/soak.
+HOURS ?= 1
+soak: build nic-model ## A switch under load and disturbances for HOURS, on each kind of port, its frames counted at both ends; goes on where it ended; writes runs/soak/soak.md (root)
+	@$(STEP) "soak" $(AS_ROOT) env WEIR_BIN=$(WEIR) WEIR_EMULATED_NIC=$(NIC_MODEL) python3 lab/soak.py --hours $(HOURS) $(if $(SEED),--seed $(SEED))
 
 bench: build ## Benchmarks: the MMU, flow control, virtual time (beside HPCC's simulator and htsim, see bench-simulators), forwarding beside testpmd, delays of PAUSE
 	@$(STEP) "benchmark of the MMU" $(CARGO) bench -p weir-mmu --bench admit_release
