@@ -1,29 +1,24 @@
 //! Benchmarks that count instructions, since no limit holds for wall time on a shared machine.
 
-use std::iter;
+use std::env;
+use std::fs;
+use std::hint::black_box;
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Program whose instructions are counted, and their limit.
+/// Work whose instructions are counted, and their limit.
 #[derive(Clone, Copy, Debug)]
 pub struct InstructionBenchmark<'a> {
     /// Name of the benchmark in the output.
     pub name: &'a str,
-    /// Argument with which the calling program runs the benchmark.
-    pub argument: &'a str,
-    /// Additional environment variables.
-    pub environment: &'a [(&'a str, &'a str)],
     /// Callgrind pattern of the functions whose instructions count, with their callees.
     pub functions: &'a str,
     /// Unit of the figure in the output, as a packet.
     pub each: &'a str,
-    /// Text before the number of units in the program's output.
-    pub number_after: &'a str,
     /// Limit of instructions a unit.
     pub most: f64,
     /// Parts with limits of their own. A function belongs to the first part that names it.
@@ -41,27 +36,36 @@ pub struct BenchmarkPart<'a> {
     pub most: f64,
 }
 
-/// Runs the calling program under callgrind once for each benchmark, in parallel on the process's CPUs, one CPU each, and prints the
-/// instructions per unit. Ends this process with 1 if any exceeds its limit.
+/// Environment variable of a process under callgrind: positions of its benchmarks, separated by commas.
+const COUNTED: &str = "WEIR_COUNTED";
+/// Text before the number of units in the output of such a process.
+const UNITS: &str = "counted units: ";
+
+/// Runs each benchmark under callgrind, and prints the instructions per unit. `run` runs the benchmark at a position, and returns the
+/// number of units. Ends this process with 1 if any benchmark exceeds its limit.
+///
+/// The benchmarks are dealt out to the process's CPUs, each of which runs this program once more, with the same arguments.
 ///
 /// # Panics
-/// If valgrind can't be run, the program does not print the expected number, or no function has the name that is counted.
-pub fn check_limits(all: &[InstructionBenchmark<'_>]) {
+/// If valgrind can't be run, a benchmark panics, or no function has the name that is counted.
+pub fn check_limits(all: &[InstructionBenchmark<'_>], mut run: impl FnMut(usize) -> u64) {
+    if let Ok(positions) = env::var(COUNTED) {
+        for position in positions.split(',') {
+            println!("{UNITS}{}", run(position.parse().expect("a position")));
+            end_of_benchmark();
+        }
+        return;
+    }
     let cpus = sched_getaffinity(None).expect("Linux tells the CPUs of a process");
-    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(all.len());
-    let next = AtomicUsize::new(0);
-    let work = |cpu| {
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(all.len()).collect();
+    let work = |n: usize| {
         let mut own = CpuSet::new();
-        own.set(cpu);
+        own.set(cpus[n]);
         sched_setaffinity(None, &own).expect("one of the CPUs that it has");
-        let mine = iter::from_fn(|| {
-            let n = next.fetch_add(1, Ordering::Relaxed);
-            all.get(n).map(|counted| (n, counted.run()))
-        });
-        mine.collect::<Vec<_>>()
+        count(all, (n..all.len()).step_by(cpus.len()).collect())
     };
     let mut taken: Vec<(usize, InstructionCounts)> = thread::scope(|scope| {
-        let workers: Vec<_> = cpus.map(|cpu| scope.spawn(move || work(cpu))).collect();
+        let workers: Vec<_> = (0..cpus.len()).map(|n| scope.spawn(move || work(n))).collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     taken.sort_by_key(|(n, _)| *n);
@@ -92,34 +96,61 @@ struct InstructionCounts {
     parts: Vec<f64>,
 }
 
-impl InstructionBenchmark<'_> {
-    fn run(&self) -> InstructionCounts {
-        let own = std::env::current_exe().expect("this program");
-        let out = std::env::temp_dir().join(format!("weir-callgrind-{}{}", std::process::id(), self.argument));
-        let output = Command::new("valgrind")
-            // Fair scheduling: a polling thread would keep the thread that ends it from running, for minutes on a machine with other work.
-            .args(["--tool=callgrind", "--fair-sched=try", &format!("--toggle-collect={}", self.functions)])
-            .arg(format!("--callgrind-out-file={}", out.display()))
-            .args([own.as_os_str(), self.argument.as_ref()])
-            .envs(self.environment.iter().copied())
-            .output()
-            .unwrap_or_else(|error| {
-                panic!("valgrind can't be run: {error}; install it, for Debian: apt install valgrind")
-            });
-        let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
-        let number_after = |text: &str, word: &str| {
-            let rest = text.split(word).nth(1).unwrap_or_else(|| panic!("no `{word}` in the output: {stdout}{stderr}"));
-            let digits: String =
-                rest.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
-            digits.parse::<f64>().expect("a number")
-        };
-        let number = number_after(&stdout, self.number_after);
-        let instructions = number_after(&stderr, "Collected") / number;
-        assert!(instructions > 0.0, "{}: nothing was counted in {}", self.name, self.functions);
-        let parts = sums(&out, self.parts).into_iter().map(|sum| sum / number).collect();
-        let _ = std::fs::remove_file(&out);
-        InstructionCounts { instructions, parts }
-    }
+/// Tunable of glibc, without which a large `memset` is one instruction, of which valgrind emulates and counts each byte. DPDK clears packet
+/// memory so.
+const NO_REP_STOSB: &str = "glibc.cpu.x86_rep_stosb_threshold=1000000000";
+
+/// Function at whose calls callgrind writes a profile, and begins the next one.
+#[inline(never)]
+fn end_of_benchmark() {
+    black_box(());
+}
+
+/// Runs the benchmarks at these positions in one process under callgrind.
+fn count(all: &[InstructionBenchmark<'_>], positions: Vec<usize>) -> Vec<(usize, InstructionCounts)> {
+    let own = env::current_exe().expect("this program");
+    let listed = positions.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    let out = env::temp_dir().join(format!("weir-callgrind-{}-{}", std::process::id(), positions[0]));
+    let mut functions: Vec<&str> = positions.iter().map(|position| all[*position].functions).collect();
+    functions.sort_unstable();
+    functions.dedup();
+    let output = Command::new("valgrind")
+        // Fair scheduling: a polling thread would keep the thread that ends it from running, for minutes on a machine with other work.
+        .args(["--tool=callgrind", "--fair-sched=try", "--dump-before=*end_of_benchmark*"])
+        .args(functions.iter().map(|functions| format!("--toggle-collect={functions}")))
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .arg(own)
+        .args(env::args_os().skip(1))
+        .env(COUNTED, listed)
+        .env(
+            "GLIBC_TUNABLES",
+            env::var("GLIBC_TUNABLES").map_or(NO_REP_STOSB.to_owned(), |own| format!("{own}:{NO_REP_STOSB}")),
+        )
+        .output()
+        .unwrap_or_else(|error| panic!("valgrind can't be run: {error}; install it, for Debian: apt install valgrind"));
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(output.status.success(), "{}: {stdout}{stderr}", output.status);
+    let units = stdout.lines().filter_map(|line| line.strip_prefix(UNITS)?.parse::<f64>().ok()).collect::<Vec<_>>();
+    assert_eq!(units.len(), positions.len(), "{stdout}{stderr}");
+    let counted = positions.iter().zip(&units).enumerate().map(|(n, (position, number))| {
+        let profile = PathBuf::from(format!("{}.{}", out.display(), n + 1));
+        let InstructionBenchmark { name, functions, parts, .. } = all[*position];
+        let instructions = total(&profile) / number;
+        assert!(instructions > 0.0, "{name}: nothing was counted in {functions}");
+        let parts = sums(&profile, parts).into_iter().map(|sum| sum / number).collect();
+        let _ = fs::remove_file(&profile);
+        (*position, InstructionCounts { instructions, parts })
+    });
+    let counted = counted.collect();
+    let _ = fs::remove_file(&out);
+    counted
+}
+
+/// The instructions of a profile.
+fn total(profile: &Path) -> f64 {
+    let text = fs::read_to_string(profile).unwrap_or_else(|error| panic!("{}: {error}", profile.display()));
+    let total = text.lines().find_map(|line| line.strip_prefix("summary: ")?.trim().parse().ok());
+    total.unwrap_or_else(|| panic!("{} has no sum", profile.display()))
 }
 
 /// The instructions of each part.

@@ -48,7 +48,7 @@ use weir_units::Bytes;
 use peers::Peer;
 use table::Table;
 
-/// The program that runs under callgrind, one lcore with two ports or as many as the case takes.
+/// Round under callgrind, of one lcore with two ports or as many as the case takes.
 struct Run {
     case: Case,
     /// Frames that come to each of two ports between two polls; `None` for as many as a poll takes.
@@ -59,9 +59,18 @@ struct Run {
 }
 
 impl Run {
-    /// Argument that has this program run it.
-    fn argument(&self) -> String {
-        format!("--counted={}", self.case.name)
+    /// The switch, of which ports replay captures in this directory.
+    fn switch(&self, lcore: u32, dir: &Path) -> SwitchConfig {
+        let mut switch = if self.at_a_time.is_some() {
+            bursts::switch(lcore).expect("a valid configuration")
+        } else {
+            let lcores = &[lcore];
+            let setup = Setup::of_one_lcore(lcores, self.case);
+            let captures = setup.write_captures(dir, self.case.name).expect("capture files");
+            setup.switch(&captures).expect("a valid configuration")
+        };
+        switch.buffer.mean_frame = Some(MEAN_FRAME);
+        switch
     }
 }
 
@@ -141,9 +150,6 @@ fn main() {
         latency::be_a_switch(lcore, socket.as_ref());
     }
     let dir = tempfile::tempdir().expect("a temporary directory");
-    if let Some(run) = runs().iter().find(|run| is_asked(&run.argument())) {
-        return println!("packets {}", counted(run, lcore, dir.path()));
-    }
     let hugepages = Reserved::at_least(700);
     println!("{}", HostInfo::here());
     println!("pages: {}\n", if hugepages.available() { "2 MiB, --in-memory" } else { "4 KiB, --no-huge" });
@@ -217,42 +223,38 @@ fn count_instructions() {
     if runs.iter().any(is_named) {
         runs.retain(is_named);
     }
-    let arguments: Vec<String> = runs.iter().map(Run::argument).collect();
-    let counted = runs.iter().zip(&arguments).map(|(run, argument)| InstructionBenchmark {
+    let counted = runs.iter().map(|run| InstructionBenchmark {
         name: run.case.name,
-        argument,
-        environment: &[],
         functions: if run.case.has_switch { "*SwitchLcore*run_once*" } else { "*IoForwarding*run_once*" },
         each: "packet",
-        number_after: "packets ",
         most: run.most,
         parts: if run.case.name == CASES[1].name { &PARTS } else { &[] },
     });
-    check_limits(&counted.collect::<Vec<_>>());
+    let lcore = *cpu::allowed().last().expect("a CPU");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut runtime = None;
+    check_limits(&counted.collect::<Vec<_>>(), |n| {
+        let runtime = runtime.get_or_insert_with(|| start_without_hugepages(lcore, &runs, dir.path()));
+        packets_of(runtime, &runs[n], lcore, dir.path())
+    });
 }
 
 /// Packets that a run forwards in the time that callgrind has.
-fn counted(Run { case, at_a_time, .. }: &Run, lcore: u32, dir: &Path) -> u64 {
+fn packets_of(runtime: &Runtime, run: &Run, lcore: u32, dir: &Path) -> u64 {
+    let switch = run.switch(lcore, dir);
+    let Run { case, at_a_time, .. } = run;
     if let Some(frames) = at_a_time {
-        let mut switch = bursts::switch(lcore).expect("a valid configuration");
-        switch.buffer.mean_frame = Some(MEAN_FRAME);
-        let runtime = start_without_hugepages(lcore, &switch);
-        return bursts::forward(&runtime, &switch, *frames, COUNTED_IN_BURSTS)
-            .expect("a switch that conserves frames")
-            .sent;
+        let forwarded = bursts::forward(runtime, &switch, *frames, COUNTED_IN_BURSTS);
+        return forwarded.expect("a switch that conserves frames").sent;
     }
-    let lcores = &[lcore];
-    let setup = Setup::of_one_lcore(lcores, *case);
-    let captures = setup.write_captures(dir, case.name).expect("capture files");
-    let mut switch = setup.switch(&captures).expect("a valid configuration");
-    switch.buffer.mean_frame = Some(MEAN_FRAME);
     let packets = if case.stations > 1 || case.destinations > 4 { COUNTED_OF_MANY } else { COUNTED };
-    weir(&start_without_hugepages(lcore, &switch), case, &switch, packets).sent
+    weir(runtime, case, &switch, packets).sent
 }
 
-/// DPDK, for a run under callgrind: there is no address space for hugepages, even if the machine has some.
-fn start_without_hugepages(lcore: u32, switch: &SwitchConfig) -> Runtime {
-    let memory_mb = Memory::for_switches(std::slice::from_ref(switch), 1, 0).megabytes();
+/// DPDK with memory for any of the runs under callgrind: there is no address space for hugepages, even if the machine has some.
+fn start_without_hugepages(lcore: u32, runs: &[Run], dir: &Path) -> Runtime {
+    let memory_of = |run: &Run| Memory::for_switches(&[run.switch(lcore, dir)], 1, 0).megabytes();
+    let memory_mb = runs.iter().map(memory_of).max().expect("a run");
     let options = RuntimeOptions { memory_mb, eal_args: vec!["--no-huge".to_owned()], ..RuntimeOptions::default() };
     Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK")
 }

@@ -20,21 +20,14 @@ const FRAME_BYTES: u32 = 1_000;
 const STEP: Span = Span::from_nanos(900);
 
 fn main() {
-    let arguments = LIMITS.map(|(kind, _)| format!("--counted={kind}"));
-    if let Some(n) = arguments.iter().position(|counted| std::env::args().any(|argument| argument == *counted)) {
-        return println!("packets {}", forward(LIMITS[n].0));
-    }
-    let counted = LIMITS.iter().zip(&arguments).map(|((kind, most), argument)| InstructionBenchmark {
+    let counted = LIMITS.map(|(kind, most)| InstructionBenchmark {
         name: kind,
-        argument,
-        environment: &[],
         functions: "*path_selection::PathSelection::select*",
         each: "packet",
-        number_after: "packets ",
-        most: *most,
+        most,
         parts: &[],
     });
-    check_limits(&counted.collect::<Vec<_>>());
+    check_limits(&counted, |n| forward(LIMITS[n].0));
 }
 
 /// Forwards all bursts; returns the number of packets.
