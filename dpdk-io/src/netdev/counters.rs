@@ -57,8 +57,10 @@ pub(super) struct TxCounters {
     pub refused: Counter,
     /// Frames dropped for any other error of the kernel.
     pub failed: Counter,
-    /// Calls that found the device's queue or the socket's memory full. The frame stays with the program.
+    /// Calls of which the interface refused a frame, and may have counted it as dropped. The frame stays with the program.
     pub busy: Counter,
+    /// Calls that found the socket's memory full. The interface did not see the frame, which stays with the program.
+    pub socket_full: Counter,
     /// 1 during a call whose frames are in no other counter yet.
     pending: AtomicU64,
     /// Calls that found the interface down or gone. The frame stays with the program.
@@ -197,6 +199,7 @@ impl Counters {
             ("tx_refused", tx.refused.get()),
             ("tx_failed", tx.failed.get()),
             ("tx_busy", tx.busy.get()),
+            ("tx_socket_full", tx.socket_full.get()),
             ("tx_pending", pending),
             ("tx_interface_down", tx.down.get()),
         ]

@@ -126,7 +126,7 @@ impl Transmitter {
         match error.0 {
             libc::EINTR => {}
             libc::EAGAIN => {
-                self.counters.tx.busy.add(1);
+                self.counters.tx.socket_full.add(1);
                 return false;
             }
             libc::ENETDOWN | libc::ENXIO | libc::ENODEV => {
@@ -222,5 +222,16 @@ mod tests {
         assert!(failure.should_give_up(1200, 0));
         failure.times = 0;
         assert!((0..100).all(|_| !failure.should_give_up(999, 0)), "a shorter one may pass");
+    }
+
+    /// The interface has not seen the frame, so none of the drops that it counts is this one.
+    #[test]
+    fn a_full_socket_is_no_refusal_of_the_interface() {
+        let socket = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        let counters = Arc::new(Counters::default());
+        let mut transmitter = Transmitter::new(Arc::new(socket), Arc::clone(&counters));
+        assert!(!transmitter.handle_error(&mut Batch::new(), Errno(libc::EAGAIN)));
+        let value = |name| counters.named().find(|(counter, _)| *counter == name).map(|(_, value)| value);
+        assert_eq!([value("tx_busy"), value("tx_socket_full")], [Some(0), Some(1)]);
     }
 }
