@@ -296,6 +296,11 @@ impl<'d> Bench<'d> {
         self.run(self.pause(self.r).divided_by(16) + self.device.settling_time())
     }
 
+    /// Time in which R's port drains this many frames, after the first's way through the device, with as much again to spare.
+    pub(crate) fn drain_time(&self, frames: u64) -> Span {
+        self.frame_time(self.r, LENGTH) * (2 * frames) + self.pause(self.r).divided_by(16) + self.device.settling_time()
+    }
+
     /// Lets pauses end and a full buffer drain by the slowest port.
     ///
     /// # Errors

@@ -168,8 +168,8 @@ impl ThresholdSearch<'_> {
         self.bench.tester.clear_stats()?;
         self.bench.end_storm(r, class.alone(), storm)?;
         let step: Span = self.bench.frame_time(r, LENGTH);
-        // The whole buffer drains in as many frame times, and the first frame needs its way.
-        for _ in 0..2 * frames {
+        let end = self.bench.tester.now() + self.bench.drain_time(frames);
+        while self.bench.tester.now() < end {
             self.bench.run(step)?;
             let control = self.bench.received_control(t)?;
             if control.pfc[class.index()] > control.xoff[class.index()] {

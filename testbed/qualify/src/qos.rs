@@ -246,7 +246,8 @@ fn xon_limit(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
     bench.end_storm(r, class.alone(), storm)?;
     let step = bench.frame_time(r, LENGTH);
     let mut held = filled;
-    for _ in 0..2 * filled {
+    let end = bench.tester.now() + bench.drain_time(filled);
+    while bench.tester.now() < end {
         bench.run(step)?;
         held = filled - bench.stats(flow)?.received.min(filled);
         let control = bench.received_control(t)?;
@@ -481,16 +482,15 @@ fn separated_dscp(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
     dscp_mapping(bench, from, to, false)
 }
 
-/// Compares the shares of two classes at line rate from two ports with these weights.
-fn expect_shares(bench: &mut Bench<'_>, classes: [Class; 2], weights: [u32; 2]) -> Result<(), TestFailure> {
+/// Starts two classes at line rate from two ports to one. A sender that obeyed PFC would let a queue of little Xon run empty.
+fn backlog(bench: &mut Bench<'_>, classes: [Class; 2]) -> Result<[TestFlow; 2], TestFailure> {
     let (t, u, r) = (bench.t, bench.u()?, bench.r);
     let line = bench.tester.rate(r);
-    let flows = [
-        bench.flow(t, r, classes[0], line, Lengths::Fixed(LENGTH))?,
-        bench.flow(u, r, classes[1], line, Lengths::Fixed(LENGTH))?,
-    ];
-    measure_shares(bench, flows, weights)?;
-    bench.stop(&flows)
+    let mut flow = |from, class| {
+        bench.tester.set_pfc_reaction(from, PfcReaction::Ignore)?;
+        bench.flow(from, r, class, line, Lengths::Fixed(LENGTH))
+    };
+    Ok([flow(t, classes[0])?, flow(u, classes[1])?])
 }
 
 fn measure_shares(bench: &mut Bench<'_>, flows: [TestFlow; 2], weights: [u32; 2]) -> Result<(), TestFailure> {
@@ -534,20 +534,17 @@ fn weighted_pairs(bench: &Bench<'_>) -> Result<Vec<WeightedPair>, TestFailure> {
 
 fn dwrr(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
     for WeightedPair { classes, weights } in weighted_pairs(bench)? {
-        expect_shares(bench, classes, weights)?;
+        let flows = backlog(bench, classes)?;
+        measure_shares(bench, flows, weights)?;
         bench.restore()?;
     }
     Ok(())
 }
 
 fn weight_change(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
-    let (t, u, r) = (bench.t, bench.u()?, bench.r);
+    let r = bench.r;
     let WeightedPair { classes, weights } = weighted_pairs(bench)?[0];
-    let line = bench.tester.rate(r);
-    let flows = [
-        bench.flow(t, r, classes[0], line, Lengths::Fixed(LENGTH))?,
-        bench.flow(u, r, classes[1], line, Lengths::Fixed(LENGTH))?,
-    ];
+    let flows = backlog(bench, classes)?;
     measure_shares(bench, flows, weights)?;
     for times in [3, 1] {
         bench.device.set_weight(classes[1], weights[1] * times)?;

@@ -48,6 +48,8 @@ pub fn built_in(speed: BitRate) -> Vec<SwitchConfig> {
     files.into_iter().enumerate().map(parse).collect()
 }
 
+/// Least rate of a port: below it the first frame after a pause takes longer than L03 allows.
+pub const RATE_MIN: BitRate = BitRate::mbps(10);
 /// Propagation delay, reaction and longest frame of the built-in switch's files.
 const DELAY: Span = Span::from_nanos(500);
 const REACTION: Span = Span::from_micros(1);
@@ -290,6 +292,15 @@ fn check(config: &SwitchConfig) -> Result<(), TestFailure> {
     }
     if let Some(port) = config.ports.iter().find(|port| port.rate.is_none()) {
         return refuse(&format!("port \"{}\" has no `rate`, and virtual time no link to take it from", port.name));
+    }
+    if let Some((port, rate)) =
+        config.ports.iter().find_map(|port| Some((port, port.rate?)).filter(|(_, rate)| *rate < RATE_MIN))
+    {
+        let pause = rate.time_for(Bytes::new(64 * u64::from(u16::MAX))).as_secs_f64();
+        return refuse(&format!(
+            "port \"{}\" has rate = \"{rate}\", at which a pause of 65,535 quanta lasts {pause:.0} s; write {RATE_MIN} or more",
+            port.name
+        ));
     }
     if let Some(port) = config.ports.iter().find(|port| port.flow_control.message_kind() != MessageKind::Pfc) {
         return refuse(&format!(

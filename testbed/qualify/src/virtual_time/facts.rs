@@ -56,12 +56,12 @@ fn of_port(config: &SwitchConfig, asic: usize, port: usize) -> PortFacts {
     }
 }
 
-/// Time that a peer may take to stop: that of the headroom's bytes beyond the rule for a peer that stops at once, if frames are charged
-/// their worst number of cells.
+/// Time that a peer may take to stop: `[pfc] reaction`, which the switch itself does not need here. It is longer if the headroom has more
+/// bytes beyond the rule for a peer that stops at once, where frames are charged their worst number of cells.
 fn peer_delay(config: &SwitchConfig, rate: BitRate, delay: Span, headroom: Bytes) -> Span {
     let rule = headroom_by_rule(rate, delay, config.frame_bytes_max());
     let wire = headroom.get() / weir_units::in_cells(1_000, config.buffer.cell_bytes).max(1) * 1_000;
-    rate.time_for(Bytes::new(wire).saturating_sub(rule))
+    rate.time_for(Bytes::new(wire).saturating_sub(rule)).max(config.pfc.reaction)
 }
 
 fn of_buffer(config: &SwitchConfig, network: &VirtualNetwork) -> Option<BufferFacts> {
