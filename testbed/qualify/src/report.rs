@@ -66,7 +66,8 @@ impl QualificationReport {
 }
 
 impl Outcome {
-    /// Verdict, name, title and measured values, in a line, and a line for each unmet expectation.
+    /// Verdict, name and title, in a line, and a line for each measured value and unmet expectation; of a failed test, criterion and
+    /// tolerance too.
     pub fn text(&self) -> String {
         let verdict = match self.verdict {
             Verdict::Passed => "pass",
@@ -74,6 +75,10 @@ impl Outcome {
             Verdict::NotPossible => "n/a",
         };
         let mut text = format!("{verdict:<4}  {:<21}  {}\n", self.id, self.title);
+        if self.verdict == Verdict::Failed {
+            let Outcome { criterion, tolerance, reason, .. } = self;
+            let _ = writeln!(text, "{0:29}pass: {criterion}\n{0:29}tolerance: {tolerance} ({reason})", "");
+        }
         for (mark, lines) in [("", &self.measured), ("! ", &self.messages)] {
             for line in lines {
                 let _ = writeln!(text, "{:29}{mark}{line}", "");
@@ -123,7 +128,13 @@ impl Test {
     }
 }
 
-/// Text with XML's own characters replaced.
+/// Text with XML's own characters replaced, and those that XML has none for.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let is_absent =
+        |c: char| (c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r')) || matches!(c, '\u{fffe}' | '\u{ffff}');
+    text.replace(is_absent, "\u{fffd}")
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }

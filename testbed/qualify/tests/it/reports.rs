@@ -19,11 +19,13 @@ fn outcome(id: &'static str, verdict: Verdict, messages: &[&str]) -> Outcome {
 
 #[test]
 fn xml_has_each_test_with_its_verdict() {
-    let tests = vec![
+    let mut tests = vec![
         outcome("L01", Verdict::Passed, &[]),
         outcome("Y02", Verdict::Failed, &["expected <1>, measured 2", "more"]),
         outcome("LossyQueue", Verdict::NotPossible, &["no \"counter\""]),
     ];
+    // A command's message may have colors.
+    tests[1].messages.push("\u{1b}[31mred".to_owned());
     let xml = QualificationReport::new("a & b", tests).junit();
     let document = roxmltree::Document::parse(&xml).unwrap();
     let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).unwrap();
@@ -41,8 +43,16 @@ fn xml_has_each_test_with_its_verdict() {
     assert!(child(0, "failure").is_none() && child(0, "skipped").is_none());
     let failure = child(1, "failure").unwrap();
     assert_eq!(failure.attribute("message"), Some("expected <1>, measured 2"));
-    assert_eq!(failure.text(), Some("expected <1>, measured 2\nmore"));
+    assert_eq!(failure.text(), Some("expected <1>, measured 2\nmore\n\u{fffd}[31mred"));
     assert_eq!(child(2, "skipped").unwrap().attribute("message"), Some("no \"counter\""));
     let output = child(0, "system-out").unwrap().text().unwrap();
     assert_eq!(output, "criterion: x < y & z\ntolerance: none (frames are counted)\nmeasured: 3 > 2\n");
+}
+
+#[test]
+fn text_has_the_criterion_of_a_failed_test() {
+    let criterion = "pass: x < y & z\n                             tolerance: none (frames are counted)\n";
+    for (verdict, is_there) in [(Verdict::Passed, false), (Verdict::Failed, true), (Verdict::NotPossible, false)] {
+        assert_eq!(outcome("L01", verdict, &["no"]).text().contains(criterion), is_there, "{verdict:?}");
+    }
 }
