@@ -3,8 +3,11 @@ a lossless switch must not."""
 
 import json
 import os
+import pathlib
 import re
+import signal
 import subprocess
+import time
 
 import pytest
 
@@ -137,3 +140,78 @@ def test_counters_of_an_external_switch_come_by_a_command(cables, place):
         arguments = ["--dut", "external", "--facts", facts, "--settle", "50ms", "--counters", export, "--clear-watermarks", clear]
         check_passed(*qualify(place, ["host-a", "host-b", "host-c"], ["L15"], *arguments, namespace=here))
         switch.stop()
+
+
+def processes_of(file):
+    """Processes of a switch's file."""
+    return [entry for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline") if is_run_of(entry, file)]
+
+
+def is_run_of(entry, file):
+    # It may end meanwhile.
+    try:
+        arguments = entry.read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return b"run" in arguments and os.fsencode(file) in arguments
+
+
+def interrupt(place, file, sent, namespace):
+    """Ends a qualification by a signal after its first test; checks that it says so and leaves no file."""
+    temporary, junit = place / "tmp", place / "junit.xml"
+    temporary.mkdir(exist_ok=True)
+    command = [weir_binary(), "qualify", "--tester", "host-a,host-b,host-c", "--dut", file, "--only", "Y03,F01,F02,F08,F11", "--junit", junit]
+    process = subprocess.Popen(
+        namespace.command(*map(str, command)),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)},
+    )  # fmt: skip
+    try:
+        first = process.stdout.readline()
+        assert "Y03" in first, process.communicate()
+        assert processes_of(file)
+        process.send_signal(sent)
+        output, errors = process.communicate(timeout=WITHIN_S)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 1 and "weir: interrupted: " in errors and "of 5 tests ran" in errors, (process.returncode, output, errors)
+    assert 0 < junit.read_text().count("<testcase ") < 5
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_qualification_ends_the_switch_that_it_started(cables, place, sent):
+    here, _ = cables("qualify-ended", ["a", "b", "c"])
+    file = configuration(place, [f'af_packet = "sw-{port}"' for port in "abc"])
+    interrupt(place, file, sent, here)
+    assert not processes_of(file)
+
+
+def test_an_interrupted_qualification_gives_a_running_switch_its_watchdog_back(cables, place):
+    here, _ = cables("qualify-back", ["a", "b", "c"])
+    file = configuration(place, [f'af_packet = "sw-{port}"' for port in "abc"])
+    file.write_text('[pfc_watchdog]\ndetection_time = "300ms"\n' + file.read_text())
+    show = here.command(weir_binary(), "config", "--switch", f"qualify-{os.getpid()}", "show")
+
+    def detection_time():
+        shown = subprocess.run(show, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WITHIN_S)
+        return re.findall("detection_time.*", shown.stdout)[0]
+
+    with Switch(file, namespace=here, arguments=["--quiet"]) as switch:
+        own = detection_time()
+        interrupt(place, file, signal.SIGTERM, here)
+        end = time.monotonic() + 30
+        while detection_time() != own and time.monotonic() < end:
+            time.sleep(0.1)
+        assert detection_time() == own
+        assert processes_of(file)
+        switch.stop()
+
+
+def test_a_command_for_counters_is_tried_before_ports_open(place, namespace):
+    here = namespace("qualify-early")
+    facts = place / "facts.json"
+    facts.write_text(json.dumps({"name": "other", "ports": [{"name": "p0"}, {"name": "p1"}], "frame_bytes_max": 1518}))
+    command = [weir_binary(), "qualify", "--dut", "external", "--tester", "none0,none1", "--facts", facts, "--counters", "exit 4"]
+    done = subprocess.run(here.command(*map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WITHIN_S)
+    assert done.returncode == 2 and done.stderr.strip() == "weir: --counters exit 4: exit status: 4:", done.stderr

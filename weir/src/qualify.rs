@@ -37,7 +37,7 @@ pub(crate) struct QualifyArguments {
     /// Run these tests alone: L01, LossyQueue. May be given more than once.
     #[arg(long, value_delimiter = ',', value_name = "TESTS")]
     only: Vec<String>,
-    /// List all tests with their criteria and tolerances, and run none.
+    /// List all tests with criteria, tolerances and their reasons, and run none.
     #[arg(long)]
     list: bool,
     /// Find Xoff, Xon, headroom, α and the pools of the switch by bisection, by the frames that its ports send, and run no test.
@@ -59,11 +59,21 @@ pub(crate) struct QualifyArguments {
     junit: Option<PathBuf>,
     #[command(flatten)]
     wires: WireArguments,
+    /// File without `--dut`, for a message.
+    #[arg(hide = true)]
+    file: Option<PathBuf>,
 }
 
 /// Runs the tests and prints their outcomes.
 pub(crate) fn qualify(arguments: &QualifyArguments) -> Result<(), Failure> {
+    if let Some(file) = &arguments.file {
+        return Err(Failure::Argument(format!("{0}: write --dut {0}", file.display())));
+    }
     let tests = selected(&arguments.only)?;
+    if arguments.list && arguments.json {
+        print!("{}", json_text(&tests));
+        return Ok(());
+    }
     if arguments.list {
         tests.iter().for_each(|test| print!("{}", test.text()));
         return Ok(());
@@ -101,7 +111,9 @@ fn test(
             print!("{}", outcome.text());
         }
     });
-    let report = QualificationReport::new(&facts.name, outcomes.map_err(failed_run)?);
+    let outcomes = outcomes.map_err(failed_run)?;
+    let ran = outcomes.len();
+    let report = QualificationReport::new(&facts.name, outcomes);
     if arguments.json {
         print!("{}", json_text(&report));
     } else {
@@ -111,9 +123,13 @@ fn test(
         let failure = |error: io::Error| Failure::Run(format!("{}: {error}", path.display()));
         file.write_all(report.junit().as_bytes()).map_err(failure)?;
     }
-    match &report.failed_ids()[..] {
-        [] => Ok(()),
-        failed => Err(Failure::Run(format!("{} of {} tests failed: {}", failed.len(), tests.len(), failed.join(", ")))),
+    let failed = report.failed_ids();
+    let of_failed = || format!("{} of {ran} tests failed: {}", failed.len(), failed.join(", "));
+    match (ran < tests.len(), failed.is_empty()) {
+        (false, true) => Ok(()),
+        (false, false) => Err(Failure::Run(of_failed())),
+        (true, true) => Err(Failure::Run(format!("interrupted: {ran} of {} tests ran", tests.len()))),
+        (true, false) => Err(Failure::Run(format!("interrupted: {ran} of {} tests ran; {}", tests.len(), of_failed()))),
     }
 }
 
@@ -143,6 +159,9 @@ fn thresholds(found: &Discovery, facts: &Facts) -> String {
 
 /// Tests of these names, in the order of the list; all without any.
 fn selected(names: &[String]) -> Result<Vec<Test>, Failure> {
+    if names.iter().any(String::is_empty) {
+        return Err(Failure::Argument("--only: name a test, such as L01; weir qualify --list lists them".to_owned()));
+    }
     let is_named = |test: &Test, name: &String| test.id.eq_ignore_ascii_case(name);
     if let Some(unknown) = names.iter().find(|name| !tests().any(|test| is_named(&test, name))) {
         return Err(Failure::Argument(format!("no test is called {unknown}; weir qualify --list lists them")));
@@ -169,6 +188,7 @@ fn switches(arguments: &QualifyArguments) -> Result<Vec<SwitchConfig>, Failure> 
 fn failed_run(failure: TestFailure) -> Failure {
     match failure {
         TestFailure::Broken(message) => Failure::Run(message),
+        TestFailure::Interrupted => Failure::Run("interrupted before the first result".to_owned()),
         TestFailure::Impossible(message) => Failure::Argument(message),
     }
 }
@@ -179,8 +199,8 @@ fn wrong_switch(failure: TestFailure) -> Failure {
 
 fn speed(text: &str) -> Result<BitRate, String> {
     let rate: BitRate = text.parse().map_err(|error| format!("{error}"))?;
-    let is_known = (BitRate::mbps(1)..=BitRate::gbps(800)).contains(&rate);
-    if is_known { Ok(rate) } else { Err("write 1Mbps to 800Gbps".to_owned()) }
+    let is_known = (virtual_time::RATE_MIN..=BitRate::gbps(800)).contains(&rate);
+    if is_known { Ok(rate) } else { Err("write 10Mbps to 800Gbps".to_owned()) }
 }
 
 #[cfg(test)]
@@ -202,7 +222,7 @@ mod tests {
     #[test]
     fn speeds_have_units_and_bounds() {
         assert_eq!(speed("400Gbps"), Ok(BitRate::gbps(400)));
-        assert_eq!(speed("900Gbps"), Err("write 1Mbps to 800Gbps".to_owned()));
+        assert_eq!(speed("900Gbps"), Err("write 10Mbps to 800Gbps".to_owned()));
         assert!(speed("100").is_err());
     }
 }

@@ -50,6 +50,9 @@ pub enum TestFailure {
     /// Error: the test fails.
     #[error("{0}")]
     Broken(String),
+    /// A signal: no test goes on.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 impl TestFailure {

@@ -6,7 +6,7 @@ use crate::TestFailure;
 use crate::bench::Bench;
 
 /// Test of the list.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize)]
 pub struct Test {
     /// Name in the list: `L01`, or SONiC's of a QoS test.
     pub id: &'static str,
@@ -18,6 +18,7 @@ pub struct Test {
     pub tolerance: &'static str,
     /// Reason for the tolerance.
     pub reason: &'static str,
+    #[serde(skip)]
     pub(crate) run: fn(&mut Bench<'_>) -> Result<(), TestFailure>,
 }
 

@@ -24,7 +24,7 @@ pub trait TrafficTester {
     /// Lets time pass.
     ///
     /// # Errors
-    /// If a port failed.
+    /// If a port failed, or a signal interrupts the tests.
     fn run_for(&mut self, span: Span) -> Result<(), TestFailure>;
 
     /// Starts a stream now.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_config::{SchedulerKind, SwitchConfig, WatchdogAction};
@@ -44,11 +45,11 @@ struct SwitchProcess {
 
 impl FileSwitch {
     /// Finds the run of a file, or starts one that ends with this value.
-    pub(super) fn reach(path: &Path, config: &SwitchConfig) -> Result<FileSwitch, Failure> {
+    pub(super) fn reach(path: &Path, config: &SwitchConfig, stop: &AtomicBool) -> Result<FileSwitch, Failure> {
         let (target, process) = match running(path)? {
             Some(target) => (target, None),
             None => {
-                let started = SwitchProcess::new(path)?;
+                let started = SwitchProcess::new(path, stop)?;
                 (Target::of_socket(started.socket()), Some(started))
             }
         };
@@ -255,8 +256,8 @@ fn running(path: &Path) -> Result<Option<Target>, Failure> {
 }
 
 impl SwitchProcess {
-    /// Starts `weir run`, and waits until it answers.
-    fn new(path: &Path) -> Result<SwitchProcess, Failure> {
+    /// Starts `weir run`, and waits until it answers, or a signal sets `stop`.
+    fn new(path: &Path, stop: &AtomicBool) -> Result<SwitchProcess, Failure> {
         let folder = tempfile::Builder::new().prefix("weir-qualify-").tempdir()?;
         let log = File::create(folder.path().join("log"))?;
         let mut started = Command::new(std::env::current_exe()?);
@@ -267,6 +268,9 @@ impl SwitchProcess {
         loop {
             if Client::connect(&started.socket()).and_then(|mut client| client.hello()).is_ok() {
                 return Ok(started);
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(of_test(TestFailure::Interrupted));
             }
             let ended = started.process.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {

@@ -1,17 +1,20 @@
 //! `weir qualify --tester`: a switch on wires, and the tester's ports at their other ends.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use weir_config::SwitchConfig;
-use weir_experiments::Failure;
-use weir_experiments::real_frames::{self, OpenTesterPort, TesterPorts};
+use weir_experiments::experiment::stopped_by_signals;
+use weir_experiments::real_frames::{OpenTesterPort, TesterPorts};
 use weir_experiments::switches::load_all;
+use weir_experiments::{Failure, real_frames};
 use weir_qualify::wire::{PortSetting, WirePort, WireTester};
 use weir_qualify::{DeviceUnderTest, TrafficTester};
 use weir_units::{BitRate, FCS_BYTES, MacAddr, Span};
 
-use super::external::ExternalSwitch;
+use super::external::{CounterCommands, ExternalSwitch};
 use super::running::FileSwitch;
 use crate::runtime_config::time;
 
@@ -40,6 +43,10 @@ pub(super) struct WireArguments {
 }
 
 impl WireArguments {
+    fn commands(&self, stop: &Arc<AtomicBool>) -> CounterCommands {
+        CounterCommands { print: self.counters.clone(), clear: self.clear_watermarks.clone(), stop: stop.clone() }
+    }
+
     /// Refuses options that a switch of this file has no use for.
     fn check_for_file(&self, path: &Path) -> Result<(), Failure> {
         let given = [
@@ -113,19 +120,19 @@ pub(super) fn with_wires(
     let given = |number: usize| config.as_ref().and_then(|config| config.ports[number].rate).or(speed);
     // May replace this process; nothing is started before.
     let backend = real_frames::reach()?;
+    let stop = stopped_by_signals()?;
     let mut device = match (switch, &config) {
         (SwitchOnWires::File(path), Some(config)) => {
             // Links may tell other rates when they are up.
             let mut config = config.clone();
             let rates = (0..names.len()).map(|number| given(number).unwrap_or(SPEED_DEFAULT));
             config.ports.iter_mut().zip(rates).for_each(|(port, rate)| port.rate = Some(rate));
-            TestSwitch::File(Box::new(FileSwitch::reach(path, &config)?))
+            TestSwitch::File(Box::new(FileSwitch::reach(path, &config, &stop)?))
         }
         _ => TestSwitch::External(Box::new(ExternalSwitch::new(
             arguments.facts.as_deref(),
             names,
-            arguments.counters.clone(),
-            arguments.clear_watermarks.clone(),
+            arguments.commands(&stop),
             Span::from_micros(arguments.settle.unwrap_or(SETTLE_DEFAULT).as_micros() as u64),
         )?)),
     };
@@ -142,7 +149,7 @@ pub(super) fn with_wires(
             (setting, port.port)
         });
         let ports: Vec<(PortSetting, Box<dyn WirePort>)> = ports.collect();
-        let mut tester = WireTester::start(ports, || {
+        let mut tester = WireTester::start(ports, stop.clone(), || {
             // Only the administrator may.
             let _ = rustix::process::nice(NICE);
         })?;

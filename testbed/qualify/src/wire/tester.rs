@@ -21,16 +21,19 @@ pub struct WireTester {
     /// Longest time by which [`WireTester::run_for`] was late since the last reset.
     late: Span,
     is_ending: Arc<AtomicBool>,
+    /// Set by a signal.
+    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl WireTester {
-    /// Starts a tester with these ports. `prepare` is called in the thread that polls them.
+    /// Starts a tester with these ports, which lets no time pass once `stop` is set. `prepare` is called in the thread that polls them.
     ///
     /// # Errors
     /// If there is no thread.
     pub fn start(
         ports: Vec<(PortSetting, Box<dyn WirePort>)>,
+        stop: Arc<AtomicBool>,
         prepare: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<WireTester> {
         let started = Instant::now();
@@ -53,7 +56,7 @@ impl WireTester {
                 }
             }
         })?;
-        Ok(WireTester { stream_ports, started, settings, late: Span::ZERO, is_ending, thread: Some(thread) })
+        Ok(WireTester { stream_ports, started, settings, late: Span::ZERO, is_ending, stop, thread: Some(thread) })
     }
 
     fn streams(&self) -> MutexGuard<'_, StreamPorts> {
@@ -80,7 +83,16 @@ impl TrafficTester for WireTester {
 
     fn run_for(&mut self, span: Span) -> Result<(), TestFailure> {
         let end = self.now() + span;
-        std::thread::sleep(Duration::from_nanos(span.as_nanos()));
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(TestFailure::Interrupted);
+            }
+            let left = Duration::from_nanos(end.since(self.now()).as_nanos());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(STOP_WITHIN));
+        }
         self.late = self.late.max(self.now().since(end));
         match &self.thread {
             Some(thread) if !thread.is_finished() => Ok(()),
@@ -160,3 +172,6 @@ fn poll_every(fastest: Option<BitRate>) -> Duration {
     let pause = fastest.map_or(Span::ZERO, |rate| Quantum::for_rate(rate).times(u16::MAX));
     Duration::from_nanos(pause.divided_by(64).as_nanos()).min(Duration::from_micros(100))
 }
+
+/// Longest time until a signal ends a test.
+const STOP_WITHIN: Duration = Duration::from_millis(50);
