@@ -1,5 +1,5 @@
-"""`weir qualify` on wires: Weir passes over veth pairs, AF_XDP and emulated NICs, and a Linux bridge, which nobody wrote for it, fails where
-a lossless switch must not."""
+"""`weir qualify` on wires: Weir passes over veth pairs, AF_XDP, memif and emulated NICs, and a Linux bridge, which nobody wrote for it, fails
+where a lossless switch must not."""
 
 import json
 import os
@@ -88,6 +88,17 @@ def test_weir_passes_on_veth_pairs(cables, place, device):
     file = configuration(place, [f'{device} = "sw-{port}"' for port in "abc"])
     tests = ["L01", "L11", "L15"] if device == "af_packet" else ["L01"]
     check_passed(*qualify(place, ["host-a", "host-b", "host-c"], tests, "--dut", file, namespace=here))
+
+
+def test_weir_passes_over_rings_of_dpdk(namespace, place):
+    """Tester and switch are two processes with shared memory between them, and no Linux interface."""
+    here = namespace("qualify-memif")
+    sockets = [place / f"{port}.sock" for port in "abc"]
+    file = configuration(place, [f'memif = {{ socket = "{socket}" }}' for socket in sockets])
+    verdicts, done = qualify(place, [f"memif={socket}" for socket in sockets], ["L01", "L11", "Y03"], "--dut", file, namespace=here)
+    flap = verdicts.pop("L11")
+    assert flap["verdict"] == "not_possible" and any("virtual interface" in message for message in flap["messages"]), flap
+    check_passed(verdicts, done)
 
 
 def test_weir_passes_on_emulated_nics(emulated_nics, namespace, place):

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use weir_bench::cabled::parse_device;
-use weir_config::Device;
+use weir_config::{Device, SocketAccess};
 use weir_dpdk_driver::{Memory, RawFramePort, Runtime, RuntimeOptions, claim_devices, pci_addresses_of};
 use weir_experiments::Failure;
 use weir_experiments::real_frames::{OpenTesterPort, TesterPorts};
@@ -35,6 +35,7 @@ pub(crate) fn with_ports(
     for ((name, device), port) in ports.names.iter().zip(devices).zip(opened) {
         let interface = device.netdev().map(str::to_owned);
         let kind = match &interface {
+            None if matches!(device, Device::Memif { .. }) => PortKind::OtherInterface,
             None => PortKind::Nic,
             Some(name) if Path::new("/sys/class/net").join(name).join("device").exists() => PortKind::Nic,
             Some(name) if ip(&["-d", "link", "show", "dev", name])?.contains(" veth ") => PortKind::Veth,
@@ -51,8 +52,18 @@ pub(crate) fn with_ports(
     Ok(test(open)?)
 }
 
-/// A Linux interface, a PCI address, or a device as other commands name it.
+/// A Linux interface, a PCI address, a client of a memif socket, or a device as other commands name it.
 fn device(name: &str) -> Result<Device, Fault> {
+    if let Some(socket) = name.strip_prefix("memif=") {
+        let missing = |error| {
+            Failure::Argument(format!(
+                "--tester {name}: {error}; name the socket of a port with memif in the switch's file"
+            ))
+        };
+        // DPDK's driver takes no relative path.
+        let socket = std::fs::canonicalize(socket).map_err(missing)?.to_string_lossy().into_owned();
+        return Ok(Device::Memif { socket, id: 0, server: false, access: SocketAccess::default() });
+    }
     let is_pci = name.matches(':').count() >= 1 && name.contains('.');
     let text = match (name.contains('='), is_pci) {
         (true, _) => name.to_owned(),
@@ -89,7 +100,7 @@ enum PortKind {
     Veth,
     /// NIC: it pads short frames.
     Nic,
-    /// Virtual interface whose state the other end does not see, as a TAP device's.
+    /// Virtual interface whose state the other end does not see, as a TAP device's, or must not, as a memif's.
     OtherInterface,
 }
 

@@ -21,8 +21,8 @@ use crate::runtime_config::time;
 /// Options of a switch on wires.
 #[derive(clap::Args)]
 pub(super) struct WireArguments {
-    /// Ports that are cabled to the switch's, in the order of its ports: Linux interfaces (veth0), or PCI addresses of NICs. Without them,
-    /// the switch is tested in virtual time.
+    /// Ports that are cabled to the switch's, in the order of its ports: Linux interfaces (veth0), PCI addresses of NICs, or sockets of
+    /// memif servers (memif=/run/p0.sock). Without them, the switch is tested in virtual time.
     #[arg(long, value_name = "PORT,PORT,…", value_delimiter = ',')]
     pub(super) tester: Vec<String>,
     /// Command that prints the counters of an external switch, as `sonic-db-dump -n COUNTERS_DB -y` does.
