@@ -1,10 +1,9 @@
 //! Runs random inputs of a fuzz target, or stored ones.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use clap::Parser;
-use weir_fuzz::{FuzzSummary, FuzzTarget, TARGETS};
+use weir_fuzz::{FuzzTarget, TARGETS};
 
 /// Runs random inputs of a fuzz target, or stored ones; a panic is a fault in Weir.
 #[derive(Debug, Parser)]
@@ -25,8 +24,6 @@ struct FuzzArguments {
     inputs: Vec<PathBuf>,
 }
 
-const REPORT_EVERY: Duration = Duration::from_secs(10);
-
 fn target(name: &str) -> Result<FuzzTarget, String> {
     let names = || TARGETS.map(|target| target.name).join(", ");
     FuzzTarget::find(name).ok_or_else(|| format!("there is no such target; there are {}", names()))
@@ -36,11 +33,19 @@ fn target(name: &str) -> Result<FuzzTarget, String> {
 #[cfg(fuzzing)]
 fn main() {
     let FuzzArguments { target, .. } = FuzzArguments::parse();
-    bolero::check!().for_each(move |bytes: &[u8]| drop((target.run)(bytes)));
+    bolero::check!().for_each(move |bytes: &[u8]| {
+        (target.run)(bytes);
+    });
 }
 
 #[cfg(not(fuzzing))]
 fn main() -> std::io::Result<()> {
+    use std::time::{Duration, Instant};
+
+    use weir_fuzz::FuzzSummary;
+
+    const REPORT_EVERY: Duration = Duration::from_secs(10);
+
     let FuzzArguments { target, seed, cases, frames, inputs } = FuzzArguments::parse();
     let mut summary = FuzzSummary::default();
     for input in &inputs {
