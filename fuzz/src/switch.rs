@@ -6,9 +6,11 @@
 //! - received + copied = sent + dropped + held, and both are the frames of its ports;
 //! - the MMU's counts agree with each other ([`weir_mmu::Mmu::check_conservation`]), and no more frames are held than there are mbufs;
 //! - no lossless frame is dropped for want of buffer while peers obey;
-//! - no class is paused after the end of the last message's time;
+//! - no class is paused after the end of the last message's time, or after the link went;
+//! - while peers obey, no frame of a paused class leaves, and each leaves at its station's port; none ever returns to its own;
+//! - each learned address was heard at its port;
 //! - frames of a stream leave a port in order;
-//! - when the links have been silent, nothing is held, and no peer is paused.
+//! - peers are resumed when nothing is held; after silence no peer is paused, and no queue in a storm.
 
 mod case;
 mod frame;

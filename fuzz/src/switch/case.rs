@@ -1,5 +1,6 @@
 //! One switch with its surroundings, and the invariants that hold for it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use weir_config::{EcnConfig, PortState, QueueConfig, SwitchConfig, WatchdogAction, WatchdogConfig};
@@ -15,7 +16,7 @@ use weir_wire::mac_control::ControlFrame;
 use super::frame::FuzzFrame;
 use super::frames::{FrameTemplate, STATIONS, any_bytes, forged, station};
 use super::peers::{FuzzDriver, FuzzPeer};
-use super::plan::{FlowControlPlan, LOSSLESS, SwitchPlan};
+use super::plan::{DELAY, FlowControlPlan, LOSSLESS, SwitchPlan};
 use crate::CaseOutcome;
 use crate::input::FuzzInput;
 
@@ -41,6 +42,10 @@ pub(super) struct SwitchCase {
     sequence: u32,
     /// Latest end of each class's pause that the messages so far allow.
     pause_ends: Vec<[Time; CLASSES]>,
+    /// Ports whose transmitters found no link at the last poll.
+    without_link: Vec<bool>,
+    /// Addresses at ports, heard there or static.
+    stations: HashSet<(MacAddr, PortId)>,
     /// Whether the ports' flow control is as in the file.
     is_as_configured: bool,
     /// Lowest rate of each port so far, at which quanta are longest.
@@ -69,15 +74,19 @@ impl SwitchCase {
             |port: u16| lcores.iter().position(|lcore: &Lcore<FuzzFrame>| lcore.role.receives.contains(&PortId(port)));
         let receiver_of =
             (0..plan.real_ports as u16).map(|port| receives(port).expect("an lcore receives on each port")).collect();
-        let driver = FuzzDriver::new(&plan);
+        let driver = FuzzDriver::new(&plan, shared.clone());
+        let mut stations_at = HashSet::new();
         if plan.obeys {
             let stations = (0..plan.real_ports).flat_map(|port| (0..STATIONS).map(move |number| (port, number)));
             for (port, number) in stations {
                 assert!(shared.enter_static(station(port, number), PortId(port as u16)), "room for 16 stations");
+                stations_at.insert((station(port, number), PortId(port as u16)));
             }
         }
         Some(SwitchCase {
             pause_ends: vec![[Time::ZERO; CLASSES]; ports],
+            without_link: vec![false; ports],
+            stations: stations_at,
             slowest: plan.rates.clone(),
             plan,
             config,
@@ -162,7 +171,10 @@ impl SwitchCase {
                         self.note_pause(port, &message);
                     }
                 }
-                false => self.received += 1,
+                false => {
+                    self.received += 1;
+                    self.stations.insert((frame.source(), PortId(port as u16)));
+                }
             }
         }
         let now = self.driver.now;
@@ -242,6 +254,18 @@ impl SwitchCase {
             lcore.forward(|| now, &mut self.driver);
             lcore.transmit(|| now, &mut self.driver);
             lcore.audit();
+        }
+        self.note_lost_links();
+    }
+
+    /// Notes that a port which lost its link has ended all pauses. Messages that arrive before its link returns count again.
+    fn note_lost_links(&mut self) {
+        for (port, before) in self.without_link.iter_mut().enumerate() {
+            let is_without = !self.shared.ports()[port].link_up();
+            if is_without && !*before {
+                self.pause_ends[port] = [self.driver.now; CLASSES];
+            }
+            *before = is_without;
         }
     }
 
@@ -357,7 +381,10 @@ impl SwitchCase {
             // Static addresses keep lossless frames from being flooded.
             1 | 2 if self.plan.obeys => {}
             0 => drop(self.shared.fdb.clear_learned()),
-            1 => drop(self.shared.enter_static(station, PortId(port as u16))),
+            1 => {
+                self.stations.insert((station, PortId(port as u16)));
+                self.shared.enter_static(station, PortId(port as u16));
+            }
             2 => self.shared.remove_static(station),
             3 => self.shared.fdb.count_stations(self.driver.now),
             _ => {
@@ -410,6 +437,9 @@ impl SwitchCase {
             let beyond: ClassSet = paused.iter().filter(|class| ends[class.index()] <= now).collect();
             assert!(beyond.is_empty(), "port {port}: {beyond:?} are paused at {now:?} beyond {ends:?}");
         }
+        for entry in self.shared.fdb.entries(now) {
+            assert!(self.stations.contains(&(entry.address, entry.port)), "{entry:?} was never heard there");
+        }
         if self.plan.obeys {
             for class in report.ports.iter().flat_map(|port| LOSSLESS.iter().map(|class| &port.classes[class.index()]))
             {
@@ -426,6 +456,9 @@ impl SwitchCase {
             self.stop();
         }
         self.restore();
+        if self.plan.obeys {
+            self.check_resumed();
+        }
         let longest = (0..self.plan.real_ports).map(|port| self.longest_pause(port)).max().unwrap_or_default();
         let end = self.driver.now + longest + Span::from_millis(3);
         let mut polls = 0;
@@ -484,6 +517,20 @@ impl SwitchCase {
 
 /// The end of a case.
 impl SwitchCase {
+    /// Checks that peers are resumed as soon as nothing is held, not by the end of their pauses alone.
+    fn check_resumed(&mut self) {
+        let mut polls = 0;
+        while self.holds_frames(polls) {
+            polls += 1;
+            assert!(polls < 200_000, "frames are held at {:?}", self.driver.now);
+            self.poll(self.next_span(Time::NEVER));
+        }
+        (0..4).for_each(|_| self.poll(DELAY));
+        for (port, peer) in self.driver.peers[..self.plan.real_ports].iter().enumerate() {
+            assert_eq!(peer.pause_left(self.driver.now), Span::ZERO, "port {port}'s peer is not resumed");
+        }
+    }
+
     /// Returns the time until no class of a port or of its peer is paused any more, without another message.
     fn longest_pause(&self, port: usize) -> Span {
         let ends = self.pause_ends[port].iter().map(|end| end.since(self.driver.now)).max();
@@ -528,6 +575,8 @@ impl SwitchCase {
         {
             let ingress = [class.ingress.private, class.ingress.shared, class.ingress.headroom].map(Bytes::get);
             assert_eq!((ingress, class.egress.get(), class.ingress.off), ([0; 3], 0, false), "a queue of port {port}");
+            let storms = class.storms.unwrap_or_default();
+            assert_eq!(storms.deadlock_detected, storms.deadlock_restored, "storms of port {port}");
         }
         if !matches!(self.plan.flow_control, FlowControlPlan::Credit(_)) {
             for (port, peer) in self.driver.peers[..self.plan.real_ports].iter().enumerate() {

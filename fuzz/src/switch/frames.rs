@@ -28,6 +28,12 @@ pub(super) fn station(port: usize, number: usize) -> MacAddr {
     MacAddr([2, 0, 0, 1, port as u8, number as u8])
 }
 
+/// Returns the port of the station that a frame is to reach; `None` if it is to no station.
+pub(super) fn owner_of(frame: &FuzzFrame) -> Option<usize> {
+    let [2, 0, 0, 1, port, _] = frame.data().get(..6)? else { return None };
+    Some(usize::from(*port))
+}
+
 impl FrameTemplate {
     /// Draws the frames that a port receives. From peers that obey, all frames have a class that the peer knows.
     pub(super) fn draw(input: &mut FuzzInput<'_>, plan: &SwitchPlan, port: usize, obeys: bool) -> FrameTemplate {

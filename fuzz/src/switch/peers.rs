@@ -1,19 +1,22 @@
 //! Driver of the switch: devices that accept frames or not, and peers on links of finite rate.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use weir_flowctl::Quantum;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::{Burst, Direction, Packet, PacketAllocator, PortOutput};
+use weir_switch_core::{Burst, Direction, Packet, PacketAllocator, PortOutput, Shared};
 use weir_units::{BitRate, CLASSES, Class, MacAddr, PortId, QueueId, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use super::frame::FuzzFrame;
+use super::frames::owner_of;
 use super::plan::{DELAY, LOSSLESS, SwitchPlan};
 
 /// Driver of the switch.
 #[derive(Debug)]
 pub(super) struct FuzzDriver {
+    shared: Arc<Shared>,
     pub(super) now: Time,
     /// Frames that a device accepts per call.
     pub(super) accepts: usize,
@@ -51,7 +54,7 @@ pub(super) struct FuzzPeer {
 
 impl FuzzDriver {
     /// Creates the surroundings of a switch, of which nothing is wanting yet.
-    pub(super) fn new(plan: &SwitchPlan) -> FuzzDriver {
+    pub(super) fn new(plan: &SwitchPlan, shared: Arc<Shared>) -> FuzzDriver {
         let SwitchPlan { rates, real_ports, obeys, keeps_order, .. } = plan;
         let peer = |rate: &BitRate| FuzzPeer {
             rate: *rate,
@@ -62,6 +65,7 @@ impl FuzzDriver {
             free_at: Time::ZERO,
         };
         FuzzDriver {
+            shared,
             now: Time::ZERO,
             accepts: usize::MAX,
             full_queues: 0,
@@ -78,6 +82,7 @@ impl FuzzDriver {
     }
 
     fn on_sent(&mut self, port: PortId, frame: &FuzzFrame) {
+        self.check_egress(port, frame);
         let FuzzDriver { now, peers, last, .. } = self;
         if frame.is_control() {
             let message = ControlFrame::decode(frame.data()).expect("the switch's own frame is well-formed");
@@ -90,6 +95,29 @@ impl FuzzDriver {
             let last = &mut last[row * FuzzFrame::STREAMS + usize::from(stream)];
             assert!(frame.sequence > *last, "port {} sent frame {} after {last}", port.0, frame.sequence);
             *last = frame.sequence;
+        }
+    }
+
+    /// Checks that no frame returns to its port. Where peers obey, stations are static and the switch is polled in time: each frame leaves at its
+    /// station's port, and none of a paused class.
+    fn check_egress(&self, port: PortId, frame: &FuzzFrame) {
+        // Frames with a number are those of peers.
+        if frame.sequence == 0 || frame.is_control() {
+            return;
+        }
+        assert_ne!(port.index(), usize::from(frame.from), "frame {} returns", frame.sequence);
+        if self.is_lossless {
+            let owner = owner_of(frame);
+            assert!(
+                owner.is_none_or(|owner| owner == port.index()),
+                "port {}: a frame to a station of {owner:?}",
+                port.0
+            );
+            let state = &self.shared.ports()[port.index()];
+            let paused = state.regulator.paused(self.now);
+            // The watchdog's action may be to send nevertheless.
+            let is_paused = frame.stream.is_some_and(|class| paused.contains(Class::new(class))) && !state.is_watched();
+            assert!(!is_paused, "port {} sent frame {} of a class among {paused:?}", port.0, frame.sequence);
         }
     }
 
