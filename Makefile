@@ -187,7 +187,7 @@ sim-test: sim-check ## make sim in a root that has Rust, cc and make alone, wher
 
 loom: setup ## What lcores share, under every interleaving
 	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(STEP) "loom models" \
-		$(CARGO) test -p weir-mmu -p weir-flowctl --profile loom --lib loom_models
+		$(CARGO) test -p weir-mmu -p weir-flowctl -p weir-switch-core --profile loom --lib loom_models
 
 release-build: setup
 	@$(STEP) "build of tests without assertions" $(CARGO) test $(HEAVY) --test it --test commands --no-run

@@ -3,12 +3,13 @@
 //! Each pipeline stage adds to its own counters without atomics, and copies them out between two bursts on request. Each copy is therefore
 //! consistent. A reader that asks transmitters before forwarders never finds more sent than received (see [`crate::report`]).
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use prefetch_index::prefetch_index;
 pub use weir_units::DropReason;
 use weir_units::{CLASSES, PortId, QueueId};
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// Counters of each queue, on the side where its packets are.
 pub(crate) mod queue_stat {
@@ -171,14 +172,12 @@ impl Counters {
     /// Returns zero counters for a switch of `ports` ports. The published copy is allocated at the first request, since few of many
     /// switches in one process are ever asked. A port's rare counters are allocated with the first event.
     pub(crate) fn lazy(ports: usize) -> Counters {
-        let published =
-            CounterSnapshot { requested: AtomicU64::new(0), served: AtomicU64::new(0), values: OnceLock::new() };
         Counters {
             queues: vec![QueueRow::default(); ports * CLASSES].into(),
             rare: vec![None; ports].into(),
             gauges: [0; gauge::WIDTH],
             totals: [0; queue_stat::DROPS + 1],
-            published: Arc::new(published),
+            published: Arc::new(CounterSnapshot::new()),
         }
     }
 
@@ -292,9 +291,7 @@ impl Counters {
     /// Returns the number of a reader's request that is not answered yet. Call it between bursts; answer with [`Counters::publish`].
     #[inline]
     pub(crate) fn requested(&self) -> Option<u64> {
-        // Acquire: pairs with the Release of the request, so that the answer is newer than the request.
-        let requested = self.published.requested.load(Ordering::Acquire);
-        (requested != self.published.served.load(Ordering::Relaxed)).then_some(requested)
+        self.published.requested()
     }
 
     /// Adds all counters to as many sums, ordered as queues, ports, gauges.
@@ -308,13 +305,12 @@ impl Counters {
 
     /// Copies the counters out in answer to a request.
     pub(crate) fn publish(&self, requested: u64) {
-        let copy = self.copy();
-        // A counter without memory has always been zero, and so is its copy.
-        self.each_run(|at, run| {
-            copy[at..][..run.len()].iter().zip(run).for_each(|(slot, value)| slot.store(*value, Ordering::Relaxed));
+        self.published.publish(requested, self.copy(), |copy| {
+            // A counter without memory has always been zero, and so is its copy.
+            self.each_run(|at, run| {
+                copy[at..][..run.len()].iter().zip(run).for_each(|(slot, value)| slot.store(*value, Ordering::Relaxed));
+            });
         });
-        // Release: pairs with the Acquire in `CounterSnapshot::is_served`; the values are visible before the answer.
-        self.published.served.store(requested, Ordering::Release);
     }
 
     /// Calls `take` for each run of adjacent counters that has memory, with the index of the run's first counter. Runs matter, because a
@@ -353,6 +349,26 @@ impl Counters {
 }
 
 impl CounterSnapshot {
+    pub(crate) fn new() -> CounterSnapshot {
+        CounterSnapshot { requested: AtomicU64::new(0), served: AtomicU64::new(0), values: OnceLock::new() }
+    }
+
+    /// Returns the number of a request that is not answered yet.
+    #[inline]
+    pub(crate) fn requested(&self) -> Option<u64> {
+        // Acquire: pairs with the Release of the request, so that the answer is newer than the request.
+        let requested = self.requested.load(Ordering::Acquire);
+        (requested != self.served.load(Ordering::Relaxed)).then_some(requested)
+    }
+
+    /// Writes the values in answer to a request.
+    #[inline]
+    pub(crate) fn publish<'c>(&self, requested: u64, copy: &'c [AtomicU64], write: impl FnOnce(&'c [AtomicU64])) {
+        write(copy);
+        // Release: pairs with the Acquire in `CounterSnapshot::is_served`; the values are visible before the answer.
+        self.served.store(requested, Ordering::Release);
+    }
+
     /// Requests a new copy. The answer is complete when `CounterSnapshot::is_served` is true for the returned number.
     pub(crate) fn request(&self) -> u64 {
         self.requested.fetch_add(1, Ordering::Release) + 1
@@ -363,7 +379,7 @@ impl CounterSnapshot {
         self.served.load(Ordering::Acquire) >= request
     }
 
-    fn copy(&self, len: usize) -> &[AtomicU64] {
+    pub(crate) fn copy(&self, len: usize) -> &[AtomicU64] {
         self.values.get_or_init(|| (0..len).map(|_| AtomicU64::new(0)).collect())
     }
 

@@ -61,6 +61,8 @@ pub mod fdb;
 pub mod flow_control;
 mod forwarding;
 pub mod line_time;
+#[cfg(all(loom, test))]
+mod loom_models;
 pub mod packet;
 mod path_selection;
 mod queues;
@@ -71,6 +73,7 @@ mod shared;
 pub mod single;
 mod storm_counters;
 mod switch;
+mod sync;
 mod transmission;
 mod utilisation;
 mod vlans;

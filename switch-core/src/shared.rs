@@ -11,7 +11,6 @@ pub(crate) use runtime_config::RuntimeConfig;
 
 use std::slice::from_ref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use prefetch_index::prefetch_index;
@@ -26,6 +25,7 @@ use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
 use crate::line_time::{LineTimeCounters, LineTimeLoss};
 use crate::storm_counters::SharedStormCounters;
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::utilisation::DigestEncoder;
 use crate::vlans::Vlans;
 

@@ -2,7 +2,6 @@
 //! ([`Switch::into_pipeline`]).
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use weir_config::{BufferConfig, EcnConfig, SwitchConfig};
 use weir_flowctl::{CatchUp, ClassRateLimiters, MessageGenerator, Shaper};
@@ -22,6 +21,7 @@ use crate::packet::Packet;
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::{LinkRate, PortState, RuntimeConfig, Shared};
+use crate::sync::AtomicU64;
 use crate::transmission::{EgressTiming, PortTransmitter, Transmission, TransmitMode};
 use crate::utilisation::DigestEncoder;
 use crate::vlans::Vlans;

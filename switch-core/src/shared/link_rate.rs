@@ -4,13 +4,12 @@
 //! queue limits, the shaper (where the port is [shaped to its link](crate::PortInfo::shaped)), thresholds of policies that depend on C,
 //! and telemetry follow. The buffer's partition, headroom, and GFC's and CBFC's parameters depend on configured rates and sizes alone.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
 use weir_mmu::policy::PortRate;
 use weir_units::{BitRate, PortId};
 
 use crate::Shared;
 use crate::flow_control::RATE_UNKNOWN;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Rate state of a port, written by the control thread and read by all. Relaxed: independent numbers; the transmitter is notified
 /// separately.

@@ -5,8 +5,6 @@
 //! ([`PortState::has_known_link`]). The transmitter takes the values over between two bursts, with no lock and no allocation, and touches
 //! no frame. If it reads during a write, it sees a mixture of values; but the bit is set again, so its next poll has them all.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-
 use weir_config::{EcnConfig, QueueConfig, StormCondition, WatchdogAction, WatchdogConfig};
 use weir_flowctl::{MessageKind, PortFlowControl};
 use weir_mmu::EcnMarker;
@@ -14,6 +12,7 @@ use weir_mmu::policy::PortRate;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, PortId, Span};
 
 use super::{ADMIN_DOWN, BLOCKED, NEW_FLOW_CONTROL, NEW_RUNTIME_CONFIG, PortState, RATE_SET, link_change_bits};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::{RateChange, Shared};
 
 /// Configuration of egress queues and of the PFC watchdog. Relaxed throughout: the bit in the port's word publishes it.
