@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_dpdk_driver::Stopped;
 use weir_nic::host::{ReceiverStats, SenderStats};
-use weir_results::record::{self, NicStats, RunRecord, dropped, dropped_in_storms, lost_lossless, overflown_lossless};
+use weir_results::record::{self, NicStats, RunRecord, dropped, kept_away, lost_lossless, overflown_lossless};
 use weir_results::run_dir::{Summary, TrafficSummary};
 use weir_scenario::Scenario;
 use weir_switch_core::Report;
@@ -62,10 +62,10 @@ pub(super) fn summary(scenario: &Scenario, shared_stats: &SharedStats, inputs: S
     }
     gaps += arrived.iter().map(|arrived| arrived.lost).sum::<u64>();
     // Frames held by a deadlock are not lost: the switches still had them when stopped. Neither are frames in flight at
-    // an interruption, and those that a watchdog dropped.
-    let in_storms = dropped_in_storms(scenario, &stopped.reports);
-    let gaps = gaps.saturating_sub(in_storms);
-    let may_be_held = is_stuck || interrupted.is_some() || in_storms > 0;
+    // an interruption, and those that were kept away from a port.
+    let kept_away = kept_away(scenario, &stopped.reports);
+    let gaps = gaps.saturating_sub(kept_away);
+    let may_be_held = is_stuck || interrupted.is_some() || kept_away > 0;
     let arrived_or_held = gaps == 0 && (may_be_held || all_arrived && late_hosts.is_empty());
     notes.extend(interference_notes(scenario, stopped, &interference));
     let nic = |(host, stats): (usize, &Option<_>)| match stats {
@@ -74,8 +74,8 @@ pub(super) fn summary(scenario: &Scenario, shared_stats: &SharedStats, inputs: S
     };
     let nics: Vec<NicStats> = host_stats.iter().enumerate().map(nic).collect();
     let overflown = overflown_lossless(scenario, &nics);
-    let lossless = arrived_or_held && dropped(scenario, &stopped.reports, true, false) == 0 && overflown.is_none();
-    let lost: Vec<String> = lost_lossless(scenario, &stopped.reports, false).into_iter().chain(overflown).collect();
+    let lossless = arrived_or_held && dropped(scenario, &stopped.reports, true) == 0 && overflown.is_none();
+    let lost: Vec<String> = lost_lossless(scenario, &stopped.reports).into_iter().chain(overflown).collect();
     let failures = (!lost.is_empty())
         .then(|| lost.join("; "))
         .or_else(|| (gaps > 0).then(|| format!("{gaps} lossless frames were lost")))

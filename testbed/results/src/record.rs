@@ -16,7 +16,7 @@ pub use crate::ports::Ports;
 pub use progress::{Progress, ProgressMeter};
 pub use recorder::{MessageOrigin, Recorder, RunRecord, SampleScope};
 pub use results::{
-    LinkStats, NicStats, RunResult, dropped, dropped_in_storms, interrupted, lost_lossless, overflown_lossless, summary,
+    LinkStats, NicStats, RunResult, dropped, interrupted, kept_away, lost_lossless, overflown_lossless, summary,
 };
 
 use weir_scenario::Scenario;

@@ -617,7 +617,7 @@ impl ActiveRun<'_> {
             links: (0..scenario.links.len()).map(|link| Some(link_stats(scenario, &sim, &reports, link))).collect(),
             sent,
             arrived,
-            lossless: dropped(scenario, &reports, true, has_outages) == 0 && overflown.is_none(),
+            lossless: dropped(scenario, &reports, true) == 0 && overflown.is_none(),
             nics,
             failures,
             notes,

@@ -308,7 +308,7 @@ impl<'a> Recording<'a> {
             nics: Vec::new(),
             host_links: Vec::new(),
             links: Vec::new(),
-            lossless: lossless && dropped(self.scenario, reports, true, false) == 0,
+            lossless: lossless && dropped(self.scenario, reports, true) == 0,
             failures,
             notes: Vec::new(),
         };

@@ -136,13 +136,16 @@ pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) ->
     let mut notes = scenario.notes.clone();
     notes.extend(ended.notes.iter().cloned());
     notes.extend(all.note());
-    let lossy_dropped = dropped(scenario, reports, false, false);
+    let lossy_dropped = dropped(scenario, reports, false);
     if lossy_dropped > 0 {
         notes.push(format!("{lossy_dropped} frames of classes that are not lossless were dropped"));
     }
-    let in_storms = dropped_in_storms(scenario, reports);
-    if in_storms > 0 {
-        notes.push(format!("{in_storms} frames of lossless classes were dropped in PFC storms, by the watchdog"));
+    for (reason, text) in KEPT_AWAY {
+        let frames = kept_away_by(scenario, reports, reason);
+        // The summary of outages has those at their ports.
+        if frames > 0 && (reason != DropReason::PortDown || scenario.outages.is_empty()) {
+            notes.push(format!("{frames} frames of lossless classes were dropped {text}"));
+        }
     }
     let lossy_overflown = overflow(scenario, &ended.nics, false).map(|(_, frames)| frames).sum::<u64>();
     if lossy_overflown > 0 {
@@ -275,16 +278,28 @@ fn estimated_queue(scenario: &Scenario, place: PortRef, rate: BitRate) -> Option
     port_flow_control(config, place.port, line).ok()?.estimated_queue(rate)
 }
 
-/// Counts the frames that switches dropped while they ran, of lossless or of lossy classes. With `outages`, drops at a port whose
-/// link is down do not count; a watchdog's drops of lossless frames never do ([`dropped_in_storms`]).
-pub fn dropped(scenario: &Scenario, reports: &[Report], lossless: bool, outages: bool) -> u64 {
-    by_reason(scenario, reports, lossless, outages).into_values().sum()
+/// Counts the frames that switches dropped while they ran, of lossless or of lossy classes. Those of lossless classes that were
+/// [kept away](kept_away) from a port do not count.
+pub fn dropped(scenario: &Scenario, reports: &[Report], lossless: bool) -> u64 {
+    by_reason(scenario, reports, lossless).into_values().sum()
 }
 
-/// Counts the frames of lossless classes that PFC watchdogs dropped.
-pub fn dropped_in_storms(scenario: &Scenario, reports: &[Report]) -> u64 {
-    class_reports(scenario, reports, true).map(|counters| counters.dropped(DropReason::PfcWatchdog)).sum()
+/// Counts the frames of lossless classes that PFC watchdogs, storm control, or ports without link dropped: flow control is no remedy, and no
+/// run fails.
+pub fn kept_away(scenario: &Scenario, reports: &[Report]) -> u64 {
+    KEPT_AWAY.iter().map(|(reason, _)| kept_away_by(scenario, reports, *reason)).sum()
 }
+
+fn kept_away_by(scenario: &Scenario, reports: &[Report], reason: DropReason) -> u64 {
+    class_reports(scenario, reports, true).map(|counters| counters.dropped(reason)).sum()
+}
+
+/// Reasons that keep frames of lossless classes away from a port, each with the text of a note.
+const KEPT_AWAY: [(DropReason, &str); 3] = [
+    (DropReason::PfcWatchdog, "in PFC storms, by the watchdog"),
+    (DropReason::StormControl, "by storm control"),
+    (DropReason::PortDown, "at ports without link"),
+];
 
 /// Formats the failure of a run that was interrupted at `at`.
 pub fn interrupted(at: Time, end: Time) -> String {
@@ -293,8 +308,8 @@ pub fn interrupted(at: Time, end: Time) -> String {
 }
 
 /// Formats the failure on dropped lossless frames, if any.
-pub fn lost_lossless(scenario: &Scenario, reports: &[Report], outages: bool) -> Option<String> {
-    let by_reason = by_reason(scenario, reports, true, outages);
+pub fn lost_lossless(scenario: &Scenario, reports: &[Report]) -> Option<String> {
+    let by_reason = by_reason(scenario, reports, true);
     let frames: u64 = by_reason.values().sum();
     let reasons = by_reason.iter().map(|(reason, frames)| format!("{frames} {reason}"));
     (frames > 0).then(|| format!("{frames} lossless frames were lost: {}", reasons.collect::<Vec<_>>().join(", ")))
@@ -350,13 +365,9 @@ fn slow_hosts(scenario: &Scenario, nics: &[NicStats]) -> Vec<HostSummary> {
     scenario.hosts.iter().zip(nics).filter_map(of_host).collect()
 }
 
-fn by_reason(scenario: &Scenario, reports: &[Report], lossless: bool, outages: bool) -> BTreeMap<&'static str, u64> {
-    let counts = |reason: &DropReason| match reason {
-        DropReason::Shutdown => false,
-        DropReason::PortDown => !outages,
-        DropReason::PfcWatchdog => !lossless,
-        _ => true,
-    };
+fn by_reason(scenario: &Scenario, reports: &[Report], lossless: bool) -> BTreeMap<&'static str, u64> {
+    let is_kept_away = |reason: &DropReason| lossless && KEPT_AWAY.iter().any(|(other, _)| other == reason);
+    let counts = |reason: &DropReason| *reason != DropReason::Shutdown && !is_kept_away(reason);
     let mut sums = BTreeMap::new();
     for counters in class_reports(scenario, reports, lossless) {
         for reason in DropReason::ALL.into_iter().filter(counts) {
@@ -527,5 +538,62 @@ fn port_window(scenario: &Scenario, record: &RunRecord, place: PortRef, edges: [
         ingress_max_bytes: lengths().map(|[.., max]| max.get()).max().unwrap_or(0),
         peer_rate_bps: peer_rate.map(BitRate::as_bps),
         reckoned_queue_bytes: peer_rate.and_then(|rate| estimated_queue(scenario, place, rate)).map(Bytes::get),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use weir_scenario::file;
+    use weir_switch_core::report::{ControlReport, DelayStats, FrameConservation, ProtocolMismatch};
+
+    use super::*;
+
+    /// A scenario of one switch, class 3 lossless, and a report in which its first port dropped a frame of class 3 for each of these reasons.
+    fn dropping(reasons: &[DropReason]) -> (Scenario, Report) {
+        let text = "[scenario]\nend = \"1ms\"\n[switch.buffer]\nsize = \"4MB\"\n[switch.classes]\nlossless = [3]\n\
+                    [topology]\nkind = \"single\"\nhosts = 2\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+                    [[flows]]\nfrom = \"H0\"\nto = \"H1\"\nclass = 3\ntotal = \"1MB\"\n";
+        let runs = file::parse(Path::new("lab.toml"), text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let mut classes: [Arc<ClassReport>; CLASSES] = Default::default();
+        for reason in reasons {
+            Arc::make_mut(&mut classes[3]).rx_drops[*reason as usize] += 1;
+        }
+        let port = PortReport {
+            name: "H0".to_owned(),
+            link_up: true,
+            link_rate: None,
+            classes,
+            control_rx: ControlReport::default(),
+            control_tx: ControlReport::default(),
+            invalid_messages: 0,
+            mismatch: ProtocolMismatch::default(),
+            line_time: None,
+        };
+        let report = Report {
+            at: Time::ZERO,
+            ports: vec![port],
+            pool: Default::default(),
+            headroom_pool: None,
+            egress_lossy_pool: None,
+            conservation: FrameConservation::default(),
+            message_delay: DelayStats::default(),
+            reaction: DelayStats::default(),
+        };
+        (runs.into_iter().next().unwrap().scenario, report)
+    }
+
+    #[test]
+    fn frames_kept_away_from_a_port_are_no_losses() {
+        let reasons = [DropReason::PfcWatchdog, DropReason::StormControl, DropReason::PortDown];
+        let (scenario, report) = dropping(&reasons);
+        let reports = [report];
+        assert_eq!((dropped(&scenario, &reports, true), kept_away(&scenario, &reports)), (0, 3));
+        assert_eq!(lost_lossless(&scenario, &reports), None);
+        let (scenario, report) = dropping(&[DropReason::HeadroomViolation, DropReason::StormControl]);
+        let failure = lost_lossless(&scenario, &[report]);
+        assert_eq!(failure.as_deref(), Some("1 lossless frames were lost: 1 headroom_violation"));
     }
 }

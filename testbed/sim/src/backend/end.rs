@@ -78,7 +78,7 @@ pub(super) fn failures(
         failures.push(interrupted(sim.now(), scenario.end));
     }
     if expects != Expectation::Loss {
-        failures.extend(lost_lossless(scenario, reports, !scenario.outages.is_empty()));
+        failures.extend(lost_lossless(scenario, reports));
     }
     match (deadlock.filter(|deadlock| deadlock.persists()), expects) {
         (Some(deadlock), Expectation::Flow | Expectation::Loss) => {
