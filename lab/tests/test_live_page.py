@@ -218,10 +218,12 @@ def test_a_class_sees_pfc_deadlock_beside_gfc(opened, tmp_path):
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
         bottom = page.evaluate("Math.max(...[...document.querySelectorAll('.pane canvas')].map((of) => of.getBoundingClientRect().bottom))")
         assert bottom < 720 - page.evaluate("document.getElementById('player').offsetHeight")
-        # A wrong value is told as in a file; a good one of a key that is fixed starts the runs again.
+        # A wrong value gets a message, and the present one is shown again; a good one of a key that is fixed starts the runs again.
         set_ = "((value) => {{ const field = document.querySelectorAll('.slider input[type=text]')[{0}]; field.value = value; field.dispatchEvent(new Event('change')); }})"
         page.evaluate(f"{set_.format(1)}('2MB')")
         page.until("document.getElementById('refused').textContent.includes('b_1')")
+        assert not page.evaluate("document.getElementById('refused').textContent.includes('.toml')")
+        page.until("document.querySelectorAll('.slider input[type=text]')[1].value === weir.menu.sliders.get('b_1').value")
         page.evaluate(f"{set_.format(1)}('500KB')")
         page.until("weir.menu.session === 2 && weir.player.model")
         page.evaluate(f"{set_.format(0)}('400KB')")

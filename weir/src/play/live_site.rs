@@ -86,9 +86,24 @@ impl Site for LiveRunsSite {
         };
         match changed {
             Ok(reply) => json_response(&reply),
-            Err(failure) => Response::Refused { status: 400, why: failure.into_message() },
+            Err(failure) => Response::Refused { status: 400, why: refusal(failure) },
         }
     }
+}
+
+/// Reason of a refused change. Places in a scenario's file are left out: the value was given on a page.
+fn refusal(failure: Failure) -> String {
+    let Failure::Input(errors) = failure else { return failure.into_message() };
+    let mut reasons: Vec<String> = Vec::new();
+    for error in errors.iter() {
+        let help = error.help_text();
+        let reason = error.message().to_owned() + if help.is_empty() { "" } else { "; " } + help;
+        // Runs of a scenario have the same error.
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons.join("\n")
 }
 
 impl SiteState {

@@ -175,7 +175,7 @@ fn two_runs_go_side_by_side_and_only_one_deadlocks() {
 }
 
 #[test]
-fn wrong_values_get_the_message_of_files_and_change_nothing() {
+fn wrong_values_get_a_message_without_a_file_and_change_nothing() {
     let live = LiveRuns::new();
     assert_eq!(live.change("/api/start?scenario=headroom").0, 200);
     live.follow(|follower| follower.runs.iter().any(|run| !run.rows.is_empty()));
@@ -190,6 +190,7 @@ fn wrong_values_get_the_message_of_files_and_change_nothing() {
     ] {
         let (status, why) = live.change(&format!("/api/{target}"));
         assert!(status == 400 && why.contains(message), "{target}: {status} {why}");
+        assert!(!why.contains(".toml") && !why.contains("-->"), "{target}: {why}");
     }
     assert_eq!(live.change("/api/stop").0, 404);
     assert_eq!(live.ask("GET", "/api/set?name=xoff&value=20KB").0, 404, "a look changes nothing");

@@ -120,15 +120,39 @@ export class Menu {
   }
 }
 
-/** A slider over values, and a field for any other. */
+/** Size of a value such as 1/8, 40KB or 20us, to place it between others; NaN if it has none. */
+export function sizeOf(text) {
+  const parts = /^([\d.]+)(?:\/([\d.]+))?([a-zA-Z]*)$/.exec(text);
+  if (!parts) return NaN;
+  const [, number, divisor, unit] = parts;
+  const prefixes = { n: 1e-9, u: 1e-6, m: 1e-3, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12 };
+  return Number(number) / Number(divisor ?? 1) * ((unit.length > 1 ? prefixes[unit[0]] : 1) ?? 1);
+}
+
+/** Place of a value among a slider's, halfway between two for one that is not there; null without a size. */
+export function placeOf(value, values) {
+  const place = values.indexOf(value);
+  const [size, sizes] = [sizeOf(value), values.map(sizeOf)];
+  if (place >= 0 || [size, ...sizes].some(Number.isNaN)) return place >= 0 ? place : null;
+  const same = sizes.indexOf(size);
+  if (same >= 0) return same;
+  const last = values.length - 1;
+  const before = sizes.findIndex((one, n) => n < last && (one - size) * (sizes[n + 1] - size) < 0);
+  if (before >= 0) return before + 0.5;
+  return Math.abs(sizes[0] - size) < Math.abs(sizes[last] - size) ? 0 : last;
+}
+
+/** A slider over values, and a field for any other. A refused value gives way to the present one. */
 class Slider {
   constructor({ label, values, is_live, run, value }, change) {
-    [this.values, this.change] = [values, change];
+    this.values = values;
+    const send = async (value) => { if (!await change(value)) this.show(this.value, true); };
+    const chosen = () => values[Math.round(this.range.value)];
     this.range = element("input", { type: "range", min: 0, max: values.length - 1, step: 1, "aria-label": label });
     this.field = element("input", { type: "text", size: 6, "aria-label": `${label}, any value`, spellcheck: false, maxlength: 32 });
-    this.range.addEventListener("input", () => { this.field.value = values[this.range.value]; });
-    this.range.addEventListener("change", () => change(values[this.range.value]));
-    this.field.addEventListener("change", () => change(this.field.value.trim()));
+    this.range.addEventListener("input", () => { this.field.value = chosen(); });
+    this.range.addEventListener("change", () => send(chosen()));
+    this.field.addEventListener("change", () => send(this.field.value.trim()));
     const note = is_live ? "at once" : "from 0 again";
     this.root = element("div", { class: "slider", title: is_live ? "Changes the running switches" : "Fixed while a switch runs: the runs start again from 0" },
       element("span", { class: "slider-name" }, element("b", {}, label), element("small", {}, ` ${note}`)), this.range, this.field);
@@ -136,12 +160,16 @@ class Slider {
     this.show(value);
   }
 
-  show(value) {
-    const isBusy = this.root.contains(document.activeElement) && document.activeElement === this.field;
-    if (value === this.value || isBusy && value === this.value) return;
+  /** Shows a value; an unchanged one, over what was entered, only if `isAnew`. */
+  show(value, isAnew = false) {
+    if (value === this.value && !isAnew) return;
     this.value = value;
-    const place = this.values.indexOf(value);
-    if (place >= 0) this.range.value = place;
+    const place = placeOf(value, this.values);
+    if (place != null) {
+      // Halves are places only while the value is between two others.
+      this.range.step = Number.isInteger(place) ? 1 : 0.5;
+      this.range.value = place;
+    }
     this.range.setAttribute("aria-valuetext", value);
     this.field.value = value;
   }
