@@ -540,15 +540,22 @@ pub(crate) fn fastest(runs: &[ScenarioRun]) -> Option<BitRate> {
     ports().filter_map(|port| port.rate).chain(hosts).max()
 }
 
+/// Count with its noun: `one switch`, `4 hosts`.
+fn number(n: usize, of: &str) -> String {
+    if n == 1 { format!("one {of}") } else { format!("{} {of}s", count(n as u64)).replace("switchs", "switches") }
+}
+
+/// Numbers of switches and hosts: `one switch, 4 hosts`.
+fn switches_and_hosts(scenario: &Scenario) -> String {
+    format!("{}, {}", number(scenario.switches.len(), "switch"), number(scenario.host_count(), "host"))
+}
+
 fn introduce(scenarios: &[Scenario], backend: Backend) {
     let Some(scenario) = scenarios.first() else { return };
     let clock = match (backend, scenario.time_dilation()) {
         (Backend::Sim, _) => "in virtual time".to_owned(),
         (_, 1) => "in real time".to_owned(),
         (_, factor) => format!("by one clock, {factor} times slower than real time"),
-    };
-    let number = |n: usize, of: &str| {
-        if n == 1 { format!("one {of}") } else { format!("{} {of}s", count(n as u64)).replace("switchs", "switches") }
     };
     let messages: usize = scenario.traffic.iter().map(TrafficPlan::count).sum();
     let loops = scenario.traffic.iter().filter_map(|traffic| traffic.closed_loop());
@@ -559,12 +566,7 @@ fn introduce(scenarios: &[Scenario], backend: Backend) {
         .collect();
     sent.extend(loops.map(|closed| format!("{} in a closed loop", number(closed.senders().len(), "sender"))));
     let sent = if sent.is_empty() { number(0, "flow") } else { sent.join(" and ") };
-    println!(
-        "{}: {}, {} and {sent}, {clock}.",
-        scenario.name,
-        number(scenario.switches.len(), "switch"),
-        number(scenario.host_count(), "host"),
-    );
+    println!("{}: {} and {sent}, {clock}.", scenario.name, switches_and_hosts(scenario));
     println!(
         "{}\n",
         match backend {

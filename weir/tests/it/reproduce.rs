@@ -265,6 +265,7 @@ fn a_measure_may_be_the_sum_of_whatever_points() {
     let sum = "\n[[measures]]\nname = \"all PAUSEs\"\nvalue = \"pauses_sent\"\nover = \"sum\"\nruns = \"low\"\n";
     let lab = Lab::new(&format!("{PAPER}{sum}"));
     let verdict = lab.verdict("a", &[]);
+    assert_eq!(verdict["numbers"].as_array().unwrap().last().unwrap()["over"], "sum");
     let table = String::from_utf8(lab.bytes("a/more.0/sweep/results.csv")).unwrap();
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
     let column = |name: &str| rows[0].iter().position(|column| *column == name).unwrap();
@@ -644,6 +645,8 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     let citation = "Nobody et al., More Buffer, EXAMPLE 2026";
     let (code, said) = lab.reproduce(&["--list", "--papers", "papers"]);
     assert!(code == 0 && said.contains("fifth.1") && said.contains(citation), "{said}");
+    let (code, said) = lab.reproduce(&["fifth1", "--papers", "papers"]);
+    assert!(code == 2 && said.ends_with("weir: \"fifth1\" is no experiment; did you mean fifth.1?\n"), "{said}");
     let (code, said) = lab.reproduce(&["fifth", "--papers", "papers", "-o", "a", "-j", "2"]);
     assert!(
         code == 0

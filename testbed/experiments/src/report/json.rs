@@ -44,7 +44,7 @@ pub(super) fn report(input: &Input) -> Report<'_> {
             speed: run.speed.as_ref(),
         }
     }
-    let verdict = verdict(&input.runs);
+    let verdict = verdict(&input.runs, !input.left_out.is_empty());
     let findings = verdict.findings.into_iter();
     Report {
         is_good: verdict.is_good,

@@ -133,7 +133,7 @@ fn lead_row(html: &mut String, cells: &[String], tag: &str) {
 
 fn summary(html: &mut String, input: &Input, plots: &Plots) {
     let runs = &input.runs;
-    let verdict = verdict(runs);
+    let verdict = verdict(runs, !input.left_out.is_empty());
     let class = if verdict.is_good { "good" } else { "failed" };
     let _ = writeln!(
         html,

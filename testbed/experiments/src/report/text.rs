@@ -24,7 +24,7 @@ pub(super) fn report(input: &Input, colors: bool) -> Result<String, Failure> {
     let runs = &input.runs;
     let mut text = String::new();
     let _ = writeln!(text, "{}\n", plain(&title(runs)));
-    let verdict = verdict(runs);
+    let verdict = verdict(runs, !input.left_out.is_empty());
     let (on, off) = match (colors, verdict.is_good) {
         (false, _) => ("", ""),
         (true, true) => ("\x1b[1;32m", "\x1b[0m"),

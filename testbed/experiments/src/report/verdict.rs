@@ -20,7 +20,8 @@ pub(super) struct RunFinding {
     pub is_failure: bool,
 }
 
-pub(super) fn verdict(runs: &[Run]) -> ReportVerdict {
+/// Verdict on a report's runs; `leaves_out` says whether it leaves some out.
+pub(super) fn verdict(runs: &[Run], leaves_out: bool) -> ReportVerdict {
     let mut findings: Vec<RunFinding> = Vec::new();
     for run in runs {
         let of_run = |text: String, is_failure: bool| RunFinding { run: run.label.clone(), text, is_failure };
@@ -34,7 +35,7 @@ pub(super) fn verdict(runs: &[Run]) -> ReportVerdict {
     let summaries: Vec<&Summary> = runs.iter().map(|run| &run.summary).collect();
     ReportVerdict {
         is_good: summaries.iter().all(|summary| is_good(summary)),
-        headline: verdict_text(&summaries),
+        headline: verdict_text(&summaries) + if leaves_out { " Some runs are left out." } else { "" },
         findings,
     }
 }
@@ -118,6 +119,12 @@ mod tests {
         assert_eq!(failures(&summary), ["not all that was sent has arrived"]);
         let summary = Summary { failures: vec!["not drained".into()], ..summary };
         assert_eq!(failures(&summary), ["not drained"]);
+    }
+
+    #[test]
+    fn verdicts_on_some_runs_say_so() {
+        assert_eq!(verdict(&[], false).headline, "No failure.");
+        assert_eq!(verdict(&[], true).headline, "No failure. Some runs are left out.");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_config::Source;
-use weir_reader::read_file;
+use weir_reader::{nearest, read_file};
 
 use super::check;
 use super::experiment::Experiment;
@@ -78,6 +78,9 @@ impl ExperimentSelection<'_> {
             let meant: Vec<&Experiment> = known.iter().filter(is_meant).collect();
             if meant.is_empty() {
                 let ids: Vec<&str> = known.iter().map(|experiment| experiment.id.as_str()).collect();
+                if let Some(near) = nearest(id, &ids) {
+                    return Err(Failure::Argument(format!("\"{id}\" is no experiment; did you mean {near}?")));
+                }
                 return Err(Failure::Argument(format!(
                     "\"{id}\" is no experiment, and no folder with a paper.toml or an about.toml; write all, the name of a paper, or one of: {}",
                     ids.join(", ")

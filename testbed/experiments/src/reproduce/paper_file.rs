@@ -171,6 +171,19 @@ pub(super) enum Aggregation {
     Share,
 }
 
+impl Aggregation {
+    /// Word for a table; `None` for a mean, and for a share, which a table has as `3 of 12`.
+    pub(super) fn word(self) -> Option<&'static str> {
+        match self {
+            Aggregation::Mean | Aggregation::Parameters | Aggregation::Share => None,
+            Aggregation::Min => Some("minimum"),
+            Aggregation::Max => Some("maximum"),
+            Aggregation::Median => Some("median"),
+            Aggregation::Sum => Some("sum"),
+        }
+    }
+}
+
 /// Reduction of a time series to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]

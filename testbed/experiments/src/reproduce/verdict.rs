@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::lateness::Lateness;
 use super::measure::MeasureResult;
-use super::paper_file::{Bound, Claim, Measure, PaperFile};
+use super::paper_file::{Aggregation, Bound, Claim, Measure, PaperFile};
 use crate::experiment::Backend;
-use crate::table::statistics::Estimate;
+use crate::table::statistics::{Estimate, INTERVAL_HEAD};
 use crate::table::units::shown;
 
 /// Result of an experiment, `verdict.json`. The same points give the same file on every machine.
@@ -142,6 +142,9 @@ pub(super) struct JudgedNumber {
     pub interval: Option<(f64, f64)>,
     /// Number of runs; 0 in a stored result that did not record it.
     pub runs: usize,
+    /// Aggregation over the runs other than a mean or a share; `None` also in a stored result that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
     /// Smallest and largest value of repeats, whose results vary even for one seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_and_most: Option<(f64, f64)>,
@@ -178,6 +181,10 @@ impl JudgedNumber {
             (Some(_), Some(holds_for)) if self.runs > 1 => format!("{holds_for} of {}", self.runs),
             (Some(value), _) => with_unit(value),
             (None, _) => self.none.clone().unwrap_or_default(),
+        };
+        let weir = match &self.over {
+            Some(over) if self.weir.is_some() => format!("{weir} ({over})"),
+            _ => weir,
         };
         let weir = if self.is_late { format!("{weir} (not judged)") } else { weir };
         let interval = self.interval.map(|(low, high)| format!("{} to {}", shown(low), shown(high)));
@@ -239,17 +246,22 @@ impl ExperimentOutcome {
         format!("{} {what}{}", self.seeds, if self.seeds == 1 { "" } else { "s" })
     }
 
-    /// Table of the numbers, the head first: the paper's, Weir's, the interval, the range of repeats if there is any, and
-    /// the ratio.
+    /// Table of the numbers, the head first: Weir's, the interval, and, if there are any, the paper's, the range of repeats, and the ratio.
     pub(super) fn number_table(&self) -> Vec<Vec<String>> {
         let has_spread = self.numbers.iter().any(|number| number.least_and_most.is_some());
         let spread = has_spread.then_some("least to most");
-        let head = ["", "paper", "Weir", "95 % interval"].into_iter().chain(spread).chain(["ratio"]);
+        let paper = self.numbers.iter().any(|number| number.paper.is_some()).then_some(["paper", "ratio"]);
+        let [head_of_paper, head_of_ratio] = [0, 1].map(|n| paper.map(|head| head[n]));
+        let head =
+            [""].into_iter().chain(head_of_paper).chain(["Weir", INTERVAL_HEAD]).chain(spread).chain(head_of_ratio);
         let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
         rows.extend(self.numbers.iter().map(|number| {
-            let [paper, weir, interval, ratio] = number.shown();
+            let [of_paper, weir, interval, ratio] = number.shown();
             let spread = spread.map(|_| number.spread_shown());
-            [number.name.clone(), paper, weir, interval].into_iter().chain(spread).chain([ratio]).collect()
+            let of_paper = paper.map(|_| of_paper);
+            let ratio = paper.map(|_| ratio);
+            let name = [number.name.clone()].into_iter();
+            name.chain(of_paper).chain([weir, interval]).chain(spread).chain(ratio).collect()
         }));
         rows
     }
@@ -366,6 +378,7 @@ fn number(measure: &Measure, reading: &MeasureResult) -> JudgedNumber {
         none: None,
         interval: None,
         runs: 0,
+        over: measure.over.and_then(Aggregation::word).map(str::to_owned),
         least_and_most: None,
         holds_for: None,
         paper: measure.paper,

@@ -9,6 +9,7 @@ use weir_hosts::{HostError, RealHostSet};
 use weir_scenario::file::{self, ScenarioRun};
 use weir_scenario::{HostBackend, RealPorts, Scenario};
 
+use super::switches_and_hosts;
 use crate::Failure;
 use crate::files::json_text;
 use crate::switches;
@@ -103,7 +104,7 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         print!("{}", json_text(&CheckOutput { scenario, runs: names, notes, hosts: findings.clone() }));
     } else {
         let count = if runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", runs.len()) };
-        println!("{name}: {count} of {scenario}");
+        println!("{name}: {count} of {scenario}, {}", switches_and_hosts(&runs[0].scenario));
         for run in &runs {
             let of_run = if runs.len() == 1 { String::new() } else { format!("{}: ", run.name) };
             run.scenario.notes.iter().for_each(|note| println!("note: {of_run}{note}"));

@@ -9,7 +9,7 @@ use weir_scenario::file::{self, ScenarioRun};
 use super::chosen_of;
 use crate::Failure;
 use crate::table::Table;
-use crate::table::statistics::{Estimate, is_below_max, mean};
+use crate::table::statistics::{Estimate, INTERVAL_HEAD, interval_text, is_below_max, mean};
 
 /// Run with one of several values of `scenario.seed`.
 pub(super) struct SeededRun {
@@ -140,27 +140,22 @@ pub(super) fn same_results<'n>(names: &'n [String], figures: &[FigureEstimate]) 
 
 /// Rows of a table of figures, the head first. Differences have columns if there are any.
 pub(crate) fn rows(figures: &[FigureEstimate]) -> Vec<Vec<String>> {
-    let head = ["run", "figure", "mean", "95 % interval", "least", "most", "seeds"];
+    let head = ["run", "figure", "mean of the seeds", INTERVAL_HEAD, "least", "most", "seeds"];
     let less = figures.iter().find_map(|figure| figure.difference.as_ref()).map(|difference| &difference.less);
-    let head_of_differences = less.map(|less| [format!("less {less}, seed by seed"), "95 % interval".to_owned()]);
-    let interval = |interval: Option<(f64, f64)>, seeds: usize| match interval {
-        Some((low, high)) => format!("{} to {}", shown(low), shown(high)),
-        None if seeds > 1 => "no spread".to_owned(),
-        None => "-".to_owned(),
-    };
+    let head_of_differences = less.map(|less| [format!("less {less}, seed by seed"), INTERVAL_HEAD.to_owned()]);
     let mut rows = vec![head.map(str::to_owned).into_iter().chain(head_of_differences.into_iter().flatten()).collect()];
     for figure in figures {
         let mut row = vec![
             figure.run.clone(),
             figure.figure.clone(),
             shown(figure.mean),
-            interval(figure.interval, figure.seeds),
+            interval_text(figure.interval, figure.seeds, shown),
             shown(figure.least),
             shown(figure.most),
             figure.seeds.to_string(),
         ];
         match (&figure.difference, less) {
-            (Some(of), _) => row.extend([shown(of.mean), interval(of.interval, figure.seeds)]),
+            (Some(of), _) => row.extend([shown(of.mean), interval_text(of.interval, figure.seeds, shown)]),
             (None, Some(_)) => row.extend(["-", "-"].map(str::to_owned)),
             (None, None) => {}
         }

@@ -86,6 +86,18 @@ impl Estimate {
     }
 }
 
+/// Head of a table's column of intervals.
+pub(crate) const INTERVAL_HEAD: &str = "95 % interval";
+
+/// Text of the interval of a number over `runs` runs: `1 to 2`.
+pub(crate) fn interval_text(interval: Option<(f64, f64)>, runs: usize, shown: impl Fn(f64) -> String) -> String {
+    match interval {
+        Some((low, high)) => format!("{} to {}", shown(low), shown(high)),
+        None if runs > 1 => "no spread".to_owned(),
+        None => "-".to_owned(),
+    }
+}
+
 /// Mean, with the interval of Student's t over independent runs. `None` without values.
 pub(crate) fn mean(values: &[f64]) -> Option<Estimate> {
     let n = values.len();
@@ -293,6 +305,13 @@ mod tests {
         let squares: f64 = without.iter().map(|one| (one - mean).powi(2)).sum();
         assert!(near(of.bounds().1 - of.value, 4.303 * (squares * 2.0 / 3.0).sqrt()));
         assert_eq!(ratio(&[(1.0, 0.0)]), None);
+    }
+
+    #[test]
+    fn missing_intervals_have_a_reason() {
+        let text = |interval, runs| interval_text(interval, runs, |value| format!("{value:.1}"));
+        assert_eq!(text(Some((0.25, 2.0)), 3), "0.2 to 2.0");
+        assert_eq!([text(None, 3), text(None, 1)], ["no spread", "-"]);
     }
 
     #[test]
