@@ -79,7 +79,8 @@ def slowdown_by_size(
     ax: "Axes | None" = None,
     **style: Any,
 ) -> "Axes":
-    """Draws a percentile of the slowdown in each size bin, with 95 % intervals over seeds (jackknife); arguments are those of ``cdf``.
+    """Draws a percentile of the slowdown in each size bin, of the messages of all seeds together, with 95 % intervals (jackknife); arguments are those
+    of ``cdf``.
 
     A triangle at the upper edge stands for a percentile that falls on an unfinished message. A hollow mark is the maximum of too few messages.
     ``versus`` is the label of a line: the differences of the others to it are drawn instead, with their intervals, paired by seed.
@@ -142,7 +143,8 @@ def percentiles(
     where: Mapping[str, Any] | None = None,
     versus: str | None = None,
 ) -> pd.DataFrame:
-    """Percentile of the messages in each size bin of the runs' summaries, a row for each line of ``cdf`` and bin.
+    """Percentile of the messages of all seeds together, in each size bin of the runs' summaries: a row for each line of ``cdf`` and bin. The means of
+    ``weir testbed run --seeds`` are of each seed's percentile.
 
     ``value`` is missing where its rank is that of an unfinished message, also without one of the seeds, where one seed has all messages, or where a
     run failed; ``low`` and ``high`` bound the 95 % interval, over two seeds and more that differ. ``messages`` includes ``unfinished`` ones.

@@ -3,6 +3,7 @@
 //! Rendering is here instead of in `weir-results`, so that no feature changes that crate: virtual time depends on it,
 //! and it is compiled once for every command.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_results::plot::{PlotError, write_file};
@@ -13,19 +14,27 @@ pub(crate) struct Point {
     pub(crate) y: f64,
 }
 
-/// Writes an SVG as `BASE.svg`, and as PNG and PDF if these are built in; returns the files.
+/// Writes an SVG as `BASE.svg`, and as PNG and PDF if these are built in, in a folder that is made if missing; returns the files. Nothing is
+/// written if the SVG can't be rendered.
 pub(crate) fn write_all(svg: &str, base: &Path) -> Result<Vec<PathBuf>, PlotError> {
-    // A name may contain dots.
-    let with = |ending: &str| PathBuf::from(format!("{}.{ending}", base.display()));
-    write_file(&with("svg"), svg.as_bytes())?;
     #[cfg(any(feature = "png", feature = "pdf"))]
     let tree = tree(svg)?;
-    #[cfg(feature = "png")]
-    write_png(&tree, &with("png"))?;
-    #[cfg(feature = "pdf")]
-    write_pdf(&tree, &with("pdf"))?;
-    let endings = [("svg", true), ("png", cfg!(feature = "png")), ("pdf", cfg!(feature = "pdf"))];
-    Ok(endings.into_iter().filter(|(_, is_written)| *is_written).map(|(ending, _)| with(ending)).collect())
+    let files = [
+        ("svg", svg.as_bytes().to_vec()),
+        #[cfg(feature = "png")]
+        ("png", png(&tree)?),
+        #[cfg(feature = "pdf")]
+        ("pdf", pdf(&tree)?),
+    ];
+    if let Some(folder) = base.parent() {
+        fs::create_dir_all(folder).map_err(|source| PlotError::Io { path: folder.to_owned(), source })?;
+    }
+    let write = |(ending, bytes): (&str, Vec<u8>)| {
+        // A name may contain dots.
+        let path = PathBuf::from(format!("{}.{ending}", base.display()));
+        write_file(&path, &bytes).map(|()| path)
+    };
+    files.into_iter().map(write).collect()
 }
 
 /// Parses an SVG, with the font of figures for its text.
@@ -42,23 +51,22 @@ fn draw_error(reason: String) -> PlotError {
     PlotError::Draw { reason }
 }
 
-/// Writes an SVG as a PDF page of its size. Text remains text.
+/// Renders an SVG as a PDF page of its size. Text remains text.
 #[cfg(feature = "pdf")]
-fn write_pdf(tree: &usvg::Tree, path: &Path) -> Result<(), PlotError> {
+fn pdf(tree: &usvg::Tree) -> Result<Vec<u8>, PlotError> {
     // Browsers' resolution: 96 of the SVG's pixels to an inch.
     let (conversion, page) = (svg2pdf::ConversionOptions::default(), svg2pdf::PageOptions { dpi: 96.0 });
-    let pdf = svg2pdf::to_pdf(tree, conversion, page);
-    write_file(path, &pdf.map_err(|error| draw_error(error.to_string()))?)
+    svg2pdf::to_pdf(tree, conversion, page).map_err(|error| draw_error(error.to_string()))
 }
 
 /// Writes any SVG as PNG, at two pixels per SVG pixel in each direction.
 #[cfg(feature = "png")]
 pub(crate) fn write_svg_as_png(svg: &str, path: &Path) -> Result<(), PlotError> {
-    write_png(&tree(svg)?, path)
+    write_file(path, &png(&tree(svg)?)?)
 }
 
 #[cfg(feature = "png")]
-fn write_png(tree: &usvg::Tree, path: &Path) -> Result<(), PlotError> {
+fn png(tree: &usvg::Tree) -> Result<Vec<u8>, PlotError> {
     use resvg::tiny_skia;
 
     const ZOOM: f32 = 2.0;
@@ -66,7 +74,7 @@ fn write_png(tree: &usvg::Tree, path: &Path) -> Result<(), PlotError> {
     let pixmap = tiny_skia::Pixmap::new(width as u32, height as u32);
     let mut pixmap = pixmap.ok_or_else(|| draw_error(format!("{width} x {height} pixels are too many")))?;
     resvg::render(tree, tiny_skia::Transform::from_scale(ZOOM, ZOOM), &mut pixmap.as_mut());
-    write_file(path, &pixmap.encode_png().map_err(|error| draw_error(error.to_string()))?)
+    pixmap.encode_png().map_err(|error| draw_error(error.to_string()))
 }
 
 #[cfg(test)]
@@ -99,13 +107,20 @@ mod tests {
         assert!(written[0].ends_with("load-0.5.svg"), "{written:?}");
     }
 
+    #[cfg(feature = "png")]
+    #[test]
+    fn a_picture_that_cannot_be_drawn_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let failed = write_all(&svg().replace("A figure", "A\u{1}"), &dir.path().join("new/figure"));
+        assert!(matches!(failed, Err(PlotError::Draw { .. })), "{failed:?}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
     #[cfg(feature = "pdf")]
     #[test]
     fn pdf_is_a_page_of_the_svgs_size_with_its_text_as_text() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("figure.pdf");
-        write_pdf(&tree(&svg()).unwrap(), &path).unwrap();
-        let pdf = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+        let pdf = pdf(&tree(&svg()).unwrap()).unwrap();
+        let pdf = String::from_utf8_lossy(&pdf).into_owned();
         assert!(pdf.starts_with("%PDF-1.") && pdf.trim_end().ends_with("%%EOF"), "{}", pdf.len());
         // PDF points are 72 to an inch, and SVG pixels 96.
         let points = |attribute: &str| f64::from(shown(&svg(), attribute)) * 72.0 / 96.0;

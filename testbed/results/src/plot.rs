@@ -77,6 +77,8 @@ pub struct Figure {
     pub columns: usize,
     /// Panels, row by row. A default panel leaves its cell empty.
     pub panels: Vec<Panel>,
+    /// Note below all panels, such as on the number of seeds; empty for none.
+    pub note: String,
     /// Width on paper, in points of 1/72 inch; `None` shows each length as it is, at 96 pixels to an inch.
     pub width_pt: Option<u32>,
 }
@@ -236,14 +238,17 @@ impl Figure {
         drawn.map_err(|error| PlotError::Draw { reason: error.to_string() })?;
         // SVG's default, mitred joins, would put spikes on peaks.
         let as_drawn = format!("<svg width=\"{width}\" height=\"{height}\"");
-        let (shown_width, shown_height) = match self.width_pt {
+        let (shown_width, shown_height) = match self.width_pt.zip(layout.height_in_points(self)) {
             None => ((width / SCALE as u32).to_string(), (height / SCALE as u32).to_string()),
-            Some(points) => {
-                (format!("{points}pt"), format!("{:.1}pt", f64::from(height) * f64::from(points) / f64::from(width)))
-            }
+            Some((width, height)) => (format!("{width}pt"), format!("{height:.1}pt")),
         };
         let as_shown = format!("<svg width=\"{shown_width}\" height=\"{shown_height}\" stroke-linejoin=\"round\"");
         Ok(svg.replacen(&as_drawn, &as_shown, 1))
+    }
+
+    /// Height on paper, in points; `None` without a width on paper.
+    pub fn height_in_points(&self) -> Option<f64> {
+        Layout::new(self).height_in_points(self)
     }
 
     /// Writes the figure as SVG.
@@ -260,6 +265,10 @@ impl Figure {
         layout.legend.draw(root)?;
         let cells = self.panels.iter().zip(&layout.cells).filter(|(panel, _)| !panel.is_empty());
         cells.into_iter().try_for_each(|(panel, cell)| panel.draw(root, layout, cell))?;
+        for (line, note) in layout.note.iter().rev().enumerate() {
+            let note_at = (layout.size.width / 2, layout.size.height - px(MARGIN + NOTE_LINE * line as i32));
+            root.draw_text(note, &text(TICK, HPos::Center, VPos::Bottom), note_at)?;
+        }
         root.present()
     }
 }
@@ -325,6 +334,8 @@ const SCALE: i32 = 4;
 const FIGURE_TITLE: i32 = 22;
 /// Distance between the lines of a title.
 const TITLE_LINE: i32 = 26;
+/// Distance between the lines of a note.
+const NOTE_LINE: i32 = 18;
 const PANEL_TITLE: i32 = 17;
 const LABEL: i32 = 15;
 const TICK: i32 = 14;

@@ -83,6 +83,9 @@ pub struct PlotArguments {
     output: Option<PathBuf>,
 }
 
+/// Height of the text on a paper's page: 9 inches, as of ACM and USENIX.
+const PAGE_HEIGHT_PT: f64 = 648.0;
+
 /// Folder of a sweep's figures.
 pub(crate) const FOLDER: &str = "figures";
 
@@ -124,11 +127,15 @@ pub fn plot(arguments: &PlotArguments) -> Result<(), Failure> {
         println!("Differences, paired by seed, with 95 % intervals:\n{differences}");
     }
     files.written.iter().for_each(|file| println!("written: {}", file.display()));
+    if files.written.is_empty() {
+        return Err(Failure::Run("there is nothing to draw".to_owned()));
+    }
     Ok(())
 }
 
 /// Written files, and notes for the reader.
 pub(crate) struct DrawnFigure {
+    /// Files; none for a figure without values.
     pub written: Vec<PathBuf>,
     pub notes: Vec<String>,
     /// Table of the differences to one line; `None` without any.
@@ -155,7 +162,7 @@ pub(crate) fn draw(
     directory: &Path,
     output: Option<&Path>,
 ) -> Result<DrawnFigure, Failure> {
-    let FigureData { figure, points, name, notes, differences } = match spec.cdf {
+    let FigureData { figure, points, name, mut notes, differences } = match spec.cdf {
         Some(quantity) => distribution::distribution(spec, quantity, results, directory)?,
         None => {
             let of_sizes = if spec.x == MESSAGE_SIZE { Some(sizes::by_size(spec, results, directory)?) } else { None };
@@ -178,8 +185,17 @@ pub(crate) fn draw(
         Some("svg" | "png" | "pdf" | "csv") => base.with_extension(""),
         _ => base,
     };
-    if let Some(folder) = base.parent() {
-        fs::create_dir_all(folder).map_err(with_path(folder))?;
+    notes.splice(..0, results.missing_points());
+    if figure.panels.iter().all(|panel| panel.lines.is_empty()) {
+        notes.push(format!("{}: not written, since no point has a value", base.display()));
+        return Ok(DrawnFigure { written: Vec::new(), notes, differences });
+    }
+    if let Some(height) = figure.height_in_points().filter(|height| *height > PAGE_HEIGHT_PT) {
+        let other = if spec.width == Some(FigureWidth::Column) { ", or the width of a page" } else { "" };
+        notes.push(format!(
+            "{}: {height:.0} pt high, and a page has {PAGE_HEIGHT_PT} pt; name fewer columns or panels{other}",
+            base.display()
+        ));
     }
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());
     let mut written = picture::write_all(&figure.to_svg().map_err(failed)?, &base).map_err(failed)?;

@@ -7,13 +7,17 @@ use super::geometry::{Point, Range, Size};
 use super::legend::Legend;
 use super::ranges::{x_ranges, y_ranges};
 use super::text_width::text_width;
-use super::{FIGURE_TITLE, Figure, LABEL, MARGIN, Orientation, PANEL_TITLE, Panel, Scale, TICK, TITLE_LINE, XAxis, px};
+use super::{
+    FIGURE_TITLE, Figure, LABEL, MARGIN, NOTE_LINE, Orientation, PANEL_TITLE, Panel, Scale, TICK, TITLE_LINE, XAxis, px,
+};
 
 /// Layout of a figure, in [`px`].
 pub(super) struct Layout {
     pub(super) size: Size,
     /// Lines of the title.
     pub(super) title: Vec<String>,
+    /// Lines of the note.
+    pub(super) note: Vec<String>,
     pub(super) legend: Legend,
     /// Cells of the panels, in their order.
     pub(super) cells: Vec<Cell>,
@@ -52,9 +56,10 @@ impl Layout {
         // A figure for a paper must not be wider than its panels, which would make its text smaller.
         let title = match figure.width_pt {
             None => vec![figure.title.clone()],
-            Some(_) => lines_of(&figure.title, grid_width),
+            Some(_) => lines_of(&figure.title, FIGURE_TITLE, grid_width),
         };
         let width = grid_width.max(widest(title.iter().map(String::as_str), FIGURE_TITLE)) + 2 * px(MARGIN);
+        let note = if figure.note.is_empty() { Vec::new() } else { lines_of(&figure.note, TICK, grid_width) };
         let below_title = px(TITLE_LINE) * (title.len() as i32 - 1);
         let legend = Legend::new(figure, width, below_title);
         let mut y = legend.end;
@@ -72,7 +77,15 @@ impl Layout {
             }
             y += plot.height + cells.iter().map(|cell| cell.x_area).max().unwrap_or(0);
         }
-        Layout { size: Size { width, height: y + px(MARGIN) }, title, legend, cells }
+        let note_area = if note.is_empty() { 0 } else { px(GAP) / 2 + px(NOTE_LINE) * note.len() as i32 };
+        let height = y + note_area + px(MARGIN);
+        Layout { size: Size { width, height }, title, note, legend, cells }
+    }
+
+    /// Returns the figure's height on paper, in points.
+    pub(super) fn height_in_points(&self, figure: &Figure) -> Option<f64> {
+        let points = f64::from(figure.width_pt?);
+        Some(f64::from(self.size.height) * points / f64::from(self.size.width))
     }
 }
 
@@ -173,13 +186,13 @@ fn vertical_marks(panel: &Panel, x: &Axis, plot_width: i32) -> Vec<VerticalMark>
     placed.collect()
 }
 
-/// Breaks a title between words into lines of this width; a longer word has a line of its own.
-fn lines_of(title: &str, width: i32) -> Vec<String> {
+/// Breaks a text between words into lines of this width; a longer word has a line of its own.
+fn lines_of(text: &str, size: i32, width: i32) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
-    for word in title.split_whitespace() {
+    for word in text.split_whitespace() {
         let line = lines.last_mut().expect("there is one");
         let longer = if line.is_empty() { word.to_owned() } else { format!("{line} {word}") };
-        if line.is_empty() || text_width(&longer, FIGURE_TITLE) <= width {
+        if line.is_empty() || text_width(&longer, size) <= width {
             *line = longer;
         } else {
             lines.push(word.to_owned());

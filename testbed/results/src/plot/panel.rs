@@ -14,7 +14,7 @@ use super::line::DrawnLine;
 use super::offsets::IntervalOffsets;
 use super::shapes::NEUTRAL;
 use super::{
-    Canvas, Chart, DrawResult, LABEL, Orientation, PANEL_TITLE, Panel, PlotMark, Style, TICK, XAxis, px, text,
+    Canvas, Chart, DrawResult, LABEL, Orientation, PANEL_TITLE, Panel, PlotMark, Scale, Style, TICK, XAxis, px, text,
 };
 
 impl Panel {
@@ -69,6 +69,7 @@ impl Panel {
         // Main lines come first, since the first are the widest.
         others.sort_by_key(|drawn| !drawn.look.is_main);
         of_bars.iter().try_for_each(|drawn| bars.draw(root, chart, cell, drawn))?;
+        self.draw_zero(chart, cell)?;
         self.draw_horizontal_marks(root, chart, cell)?;
         draw_vertical_marks(root, chart, cell)?;
         let mut covered_by = others.iter().filter(|drawn| drawn.line.style.has_stroke()).count() as i32;
@@ -84,6 +85,16 @@ impl Panel {
         }
         let on_bars = of_bars.into_iter().map(|drawn| DrawnLine { look: NEUTRAL, ..drawn });
         on_bars.into_iter().try_for_each(|drawn| drawn.draw_intervals(root, chart, cell))
+    }
+
+    /// Draws a line at 0 in a panel with negative values.
+    fn draw_zero(&self, chart: &mut Chart<'_>, cell: &Cell) -> DrawResult {
+        if self.y_scale == Scale::Linear && cell.y.range().low < 0.0 && cell.y.contains(0.0) {
+            let Range { low: left, high: right } = cell.x.range();
+            let style = AXIS.stroke_width(px(1) as u32);
+            chart.draw_series([PathElement::new([(left, 0.0), (right, 0.0)], style)])?;
+        }
+        Ok(())
     }
 
     /// Draws horizontal marks, with labels to the right of the plot. Labels that would overlap are moved apart.

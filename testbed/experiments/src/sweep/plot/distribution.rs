@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use weir_results::plot::{Panel, PlotLine, Scale, XAxis};
+use weir_results::plot::{Figure, Panel, PlotLine, Scale, XAxis};
 
 use super::drawn::{LINES_MAX, key_value, new_figure, series_name};
 use super::messages::{folders, values};
@@ -22,6 +22,7 @@ struct SeriesMessages {
     panel: Option<String>,
     series: Vec<String>,
     values: Vec<f64>,
+    runs: usize,
     /// Whether no run failed.
     is_good: bool,
 }
@@ -64,9 +65,10 @@ pub(super) fn distribution(
         match groups.iter_mut().find(|group| group.panel == panel && group.series == series) {
             Some(group) => {
                 group.values.extend(of_row);
+                group.runs += 1;
                 group.is_good &= row.is_good;
             }
-            None => groups.push(SeriesMessages { panel, series, values: of_row, is_good: row.is_good }),
+            None => groups.push(SeriesMessages { panel, series, values: of_row, runs: 1, is_good: row.is_good }),
         }
     }
     let quantity_label = match quantity {
@@ -83,6 +85,7 @@ pub(super) fn distribution(
         data.notes.push(note);
     }
     groups.retain(|group| group.is_good);
+    let seeds = groups.iter().map(|group| group.runs).max().filter(|seeds| *seeds > 1);
     let mut panels: Vec<(Option<String>, Vec<PlotLine>)> = Vec::new();
     let mut cells: Vec<Vec<Cell>> = vec![Vec::new(); lines.by.len() + 3];
     for SeriesMessages { panel, series, values, .. } in groups {
@@ -121,7 +124,8 @@ pub(super) fn distribution(
         }
     });
     let title = if spec.title.is_empty() { results.sweep.clone() } else { spec.title.clone() };
-    data.figure = new_figure(spec, title, panels.collect());
+    let note = seeds.map(|seeds| format!("messages of {seeds} seeds")).unwrap_or_default();
+    data.figure = Figure { note, ..new_figure(spec, title, panels.collect()) };
     Ok(data)
 }
 

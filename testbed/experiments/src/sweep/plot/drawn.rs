@@ -11,7 +11,7 @@ use super::pooled::{GroupKey, PooledValue};
 use super::results::Results;
 use super::{FigureSpec, FigureWidth};
 use crate::table::Table;
-use crate::table::statistics::Estimate;
+use crate::table::statistics::{Estimate, INTERVAL_HEAD, interval_text};
 use crate::table::typed::{Cell, TypedTable};
 use crate::table::units::{column_unit, shown};
 
@@ -76,13 +76,29 @@ pub(super) fn figure(spec: &FigureSpec, wanted: &ResolvedFigure, points: &[Poole
         }
     }
     let title = if spec.title.is_empty() { results.sweep.clone() } else { spec.title.clone() };
-    new_figure(spec, title, panels)
+    Figure { note: note(points), ..new_figure(spec, title, panels) }
+}
+
+/// Note on points of several seeds: means, or percentiles; empty without any.
+fn note(points: &[PooledValue]) -> String {
+    let seeds = |of_messages: bool| {
+        points.iter().filter(move |point| point.is_of_messages == of_messages).map(|point| point.runs).max()
+    };
+    let [means, percentiles] = [false, true].map(|of_messages| seeds(of_messages).filter(|seeds| *seeds > 1));
+    let means = means.map(|seeds| format!("means over {seeds} seeds"));
+    let percentiles = percentiles.map(|seeds| format!("percentiles of {seeds} seeds' messages"));
+    let mut parts: Vec<String> = means.into_iter().chain(percentiles).collect();
+    let has_interval = |point: &PooledValue| point.estimate.as_ref().is_some_and(|of| of.interval.is_some());
+    if !parts.is_empty() && points.iter().any(has_interval) {
+        parts.push("95 % intervals".to_owned());
+    }
+    parts.join("; ")
 }
 
 /// Figure of panels, with as many in a row as its width has room for.
 pub(super) fn new_figure(spec: &FigureSpec, title: String, panels: Vec<Panel>) -> Figure {
     let columns = if panels.len() > 1 && spec.width != Some(FigureWidth::Column) { 2 } else { 1 };
-    Figure { title, columns, panels, width_pt: spec.width.map(FigureWidth::points) }
+    Figure { title, columns, panels, width_pt: spec.width.map(FigureWidth::points), ..Figure::default() }
 }
 
 /// Value of a point that a panel shows.
@@ -115,7 +131,7 @@ impl PointValue {
 /// Table of the differences to one line; `None` without any.
 pub(super) fn differences(wanted: &ResolvedFigure, points: &[PooledValue], results: &Results) -> Option<Table> {
     let names = results.names();
-    let mut table = Table::new(["", "difference", "95 % interval", "seeds"]);
+    let mut table = Table::new(["", "difference", INTERVAL_HEAD, "seeds"]);
     for point in points {
         let Some(difference) = &point.difference else { continue };
         let column = &names.columns[wanted.y[point.place.y]];
@@ -127,12 +143,11 @@ pub(super) fn differences(wanted: &ResolvedFigure, points: &[PooledValue], resul
         let at = key_value(&names.keys, wanted.x, &point.place.x);
         let place = panel.into_iter().chain([at]).collect::<Vec<_>>().join(", ");
         let number = |value: f64| shown(value / divisor);
-        let interval = difference.estimate.interval.map(|(low, high)| format!("{} to {}", number(low), number(high)));
         let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
         table.row([
             format!("{}, {place}: {one} less {other}", short_column(column)),
             format!("{}{unit}", number(difference.estimate.value)),
-            interval.unwrap_or_else(|| "no spread".to_owned()),
+            interval_text(difference.estimate.interval, difference.estimate.runs, number),
             difference.estimate.runs.to_string(),
         ]);
     }

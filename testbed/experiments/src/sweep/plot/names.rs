@@ -28,13 +28,12 @@ pub(crate) fn resolved(spec: &FigureSpec, names: &ColumnNames) -> Result<Resolve
     if spec.x.is_empty() || spec.y.is_empty() {
         return Err("a figure has `x` and `y`, or `cdf`; write the ones that it lacks".to_owned());
     }
+    let y = spec.y.iter().map(|name| find(name, &names.columns).map_err(|wrong| format!("y {name}: {wrong}")));
+    let y = y.collect::<Result<Vec<usize>, String>>()?;
+    refuse_repeated("y", &spec.y, &y)?;
     Ok(ResolvedFigure {
         x: key(names, "x", &spec.x)?,
-        y: spec
-            .y
-            .iter()
-            .map(|name| find(name, &names.columns).map_err(|wrong| format!("y {name}: {wrong}")))
-            .collect::<Result<_, _>>()?,
+        y,
         lines: resolved_lines(spec, names)?,
         versus: spec.versus.clone(),
     })
@@ -59,11 +58,26 @@ pub(super) fn resolved_lines(spec: &FigureSpec, names: &ColumnNames) -> Result<R
     if spec.versus.is_some() && spec.by.is_empty() {
         return Err("versus: no lines are compared; name what they stand for with by".to_owned());
     }
+    let texts = [("title", Some(&spec.title)), ("x_label", spec.x_label.as_ref()), ("y_label", spec.y_label.as_ref())];
+    let is_drawable = |text: &String| !text.contains(|letter: char| letter.is_control() && !letter.is_whitespace());
+    if let Some((key, Some(text))) = texts.into_iter().find(|(_, text)| !text.is_none_or(is_drawable)) {
+        return Err(format!("{key} {text:?}: a control character can't be drawn; leave it out"));
+    }
+    let by = spec.by.iter().map(|name| key(names, "by", name)).collect::<Result<Vec<usize>, String>>()?;
+    refuse_repeated("by", &spec.by, &by)?;
     Ok(ResolvedLines {
-        by: spec.by.iter().map(|name| key(names, "by", name)).collect::<Result<_, _>>()?,
+        by,
         panels: spec.panels.as_ref().map(|name| key(names, "panels", name)).transpose()?,
         keep: keep.collect::<Result<_, String>>()?,
     })
+}
+
+/// Refuses a repeated index among those of the names that a figure's key has.
+fn refuse_repeated(what: &str, names: &[String], indices: &[usize]) -> Result<(), String> {
+    match (1..indices.len()).find(|n| indices[..*n].contains(&indices[*n])) {
+        Some(n) => Err(format!("{what} {}: named twice; write it once", names[n])),
+        None => Ok(()),
+    }
 }
 
 /// Index of the key with this name; errors begin with the figure's own key.
@@ -192,6 +206,22 @@ mod tests {
             of("load", "fct_p99").starts_with("y fct_p99: 2 columns are called so; write one of: traffic.web-search")
         );
         assert!(of("lod", "pauses").starts_with("x lod: the sweep has no such column; write one of: run, seed, "));
+    }
+
+    #[test]
+    fn names_twice_and_texts_that_no_picture_can_have_are_refused() {
+        let of = |spec: FigureSpec| resolved(&spec, &names()).unwrap_err();
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let spec = FigureSpec { x: "load".to_owned(), y: owned(&["pauses"]), ..FigureSpec::default() };
+        let by = FigureSpec { by: owned(&["run", "policy"]), ..spec.clone() };
+        assert_eq!(of(by), "by policy: named twice; write it once");
+        assert_eq!(
+            of(FigureSpec { y: owned(&["pauses", "pauses_sent"]), ..spec.clone() }),
+            "y pauses_sent: named twice; write it once"
+        );
+        let title = FigureSpec { title: "a\u{1}b".to_owned(), ..spec.clone() };
+        assert_eq!(of(title), "title \"a\\u{1}b\": a control character can't be drawn; leave it out");
+        assert!(resolved(&FigureSpec { title: "two\nlines".to_owned(), ..spec }, &names()).is_ok());
     }
 
     #[test]

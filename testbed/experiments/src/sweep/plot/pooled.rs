@@ -40,6 +40,8 @@ pub(super) struct PooledValue {
     pub estimate: Option<Estimate>,
     pub failed: usize,
     pub runs: usize,
+    /// Whether it is a percentile of the messages of all seeds.
+    pub is_of_messages: bool,
     /// Whether it is a percentile of so few messages that it is their maximum.
     pub is_maximum: bool,
     /// Seeds of the values, in the same order; empty texts in a sweep without seeds.
@@ -79,9 +81,13 @@ pub(super) fn points(
             };
             let cell = row.cells[wanted.y[y]].as_str();
             let value = match cell {
+                "" => None,
                 "true" => Some(1.0),
                 "false" => Some(0.0),
-                number => number.parse().ok(),
+                number => Some(number.parse().map_err(|_| {
+                    let column = &names.columns[wanted.y[y]];
+                    Failure::Argument(format!("y {column}: \"{cell}\" is no number; write a column of numbers"))
+                })?),
             };
             let found = match groups.iter().position(|(other, _)| *other == place) {
                 Some(found) => found,
@@ -105,7 +111,9 @@ pub(super) fn points(
     let mut messages = RunMessages::new(directory);
     let mut points = Vec::new();
     for (place, Group { values, rows, failed, seeds }) in groups {
-        let (estimate, is_maximum) = match percentile(&place) {
+        let percentile = percentile(&place);
+        let is_of_messages = percentile.is_some();
+        let (estimate, is_maximum) = match percentile {
             _ if failed > 0 => (None, false),
             Some(column) => messages.percentile(&column, &rows)?.map_or((None, false), |(of, is)| (Some(of), is)),
             None => (values.into_iter().collect::<Option<Vec<f64>>>().and_then(|values| mean(&values)), false),
@@ -113,7 +121,7 @@ pub(super) fn points(
         let least = least_value(&names.columns[wanted.y[place.y]]);
         let estimate = estimate.map(|estimate| estimate.bounded(least).with_spread());
         let (runs, seeds) = (rows.len(), seeds.into_iter().map(str::to_owned).collect());
-        points.push(PooledValue { place, estimate, failed, runs, is_maximum, seeds, difference: None });
+        points.push(PooledValue { place, estimate, failed, runs, is_of_messages, is_maximum, seeds, difference: None });
     }
     let lines: BTreeSet<&str> =
         points.iter().filter_map(|point| point.place.series.first()).map(String::as_str).collect();

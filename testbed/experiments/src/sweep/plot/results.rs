@@ -11,6 +11,8 @@ pub(crate) struct Results {
     pub sweep: String,
     names: ColumnNames,
     pub rows: Vec<SweepRow>,
+    /// Note on points without rows; `None` for a whole sweep.
+    missing_points: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -26,7 +28,7 @@ pub(crate) struct SweepRow {
 impl Results {
     /// Reads results.csv and failures.csv of a directory.
     pub(crate) fn read(directory: &Path) -> Result<Results, Failure> {
-        let Manifest { name: sweep, columns, .. } = Manifest::read(directory)?;
+        let Manifest { name: sweep, columns, points, shard, .. } = Manifest::read(directory)?;
         let mut results = Results { sweep, ..Results::default() };
         for (file, is_good) in [("results.csv", true), ("failures.csv", false)] {
             let path = directory.join(file);
@@ -57,12 +59,22 @@ impl Results {
                 results.names = ColumnNames { keys: names, columns: columns.clone() };
             }
         }
+        if results.rows.len() < points {
+            let of_shard = shard.map_or(String::new(), |shard| format!(", of shard {}/{}", shard.number, shard.of));
+            let note = format!("only {} of the sweep's {points} points are there{of_shard}", results.rows.len());
+            results.missing_points = Some(note);
+        }
         Ok(results)
+    }
+
+    /// Note on points without rows; `None` for a whole sweep.
+    pub(super) fn missing_points(&self) -> Option<String> {
+        self.missing_points.clone()
     }
 
     /// Creates results of these rows.
     pub(super) fn of_rows(sweep: String, names: ColumnNames, rows: Vec<SweepRow>) -> Results {
-        Results { sweep, names, rows }
+        Results { sweep, names, rows, missing_points: None }
     }
 
     pub(crate) fn names(&self) -> ColumnNames {

@@ -272,3 +272,50 @@ fn a_figure_for_a_paper_has_its_width_and_a_title_in_lines() {
         assert!(lines > 1, "{lines} lines");
     });
 }
+
+#[test]
+fn a_note_is_below_the_panels_and_part_of_the_height() {
+    let of = |note: &str| Figure {
+        note: note.to_owned(),
+        width_pt: Some(240),
+        ..figure(1, vec![panel("", "delay", vec![line("DT", [(0.0, 1.0)])])])
+    };
+    let note = "means over 3 seeds, and percentiles of the messages of all of them";
+    let lowest = |figure: &Figure, text: &str| {
+        let of_text =
+            |node: &Node<'_, '_>| node.text().is_some_and(|it| !it.trim().is_empty() && text.contains(it.trim()));
+        with_svg(figure, |svg| elements(svg, "text").filter(of_text).map(|node| number(node, "y")).fold(0.0, f64::max))
+    };
+    assert!(lowest(&of(note), note) > lowest(&of(note), "time (ms)"));
+    let [without, with] = ["", note].map(|note| of(note).height_in_points().unwrap());
+    assert!(without < with, "{without}, {with}");
+    let svg = of(note).to_svg().unwrap();
+    assert!(svg.starts_with(&format!("<svg width=\"240pt\" height=\"{with:.1}pt\"")), "{with}, {}", &svg[..80]);
+}
+
+#[test]
+fn values_below_0_have_a_line_at_0() {
+    // Lines of the whole width of the plot, at the level of 0.
+    let lines_at_0 = |low: f64, high: f64| {
+        let figure = figure(1, vec![panel("", "difference", vec![line("DT", [(0.0, low), (1.0, high)])])]);
+        let layout = Layout::new(&figure);
+        let (plot, range) = (&layout.cells[0], layout.cells[0].y.range());
+        let level = f64::from(plot.plot_at.y) + f64::from(plot.plot.height) * range.high / range.length();
+        with_svg(&figure, |svg| {
+            let is_grey = |node: &Node<'_, '_>| node.attribute("stroke") == Some("#555555");
+            let at_0 = |node: &Node<'_, '_>| {
+                let points = node.attribute("points").unwrap_or_default().split_whitespace();
+                let points: Vec<(f64, f64)> = points
+                    .map(|point| point.split_once(',').unwrap())
+                    .map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()))
+                    .collect();
+                points.len() == 2
+                    && points.iter().all(|(_, y)| (y - level).abs() <= 2.0)
+                    && (points[1].0 - points[0].0).abs() > 0.9 * f64::from(plot.plot.width)
+            };
+            elements(svg, "polyline").filter(|node| is_grey(node) && at_0(node)).count()
+        })
+    };
+    assert_eq!([lines_at_0(-5.0, 3.0), lines_at_0(-5.0, -3.0)], [1, 1]);
+    assert_eq!(lines_at_0(1.0, 3.0), 1, "the axis itself");
+}
