@@ -8,6 +8,7 @@ mod base;
 mod columns;
 mod directory;
 mod effect;
+mod extension;
 mod file;
 mod hash;
 mod merge;
@@ -32,6 +33,7 @@ use std::sync::{Mutex, PoisonError};
 use indicatif::ProgressBar;
 
 use self::directory::{Manifest, Origin, SweepDir};
+use self::extension::SweepExtension;
 use self::hash::Hash;
 use crate::Failure;
 use crate::experiment::{VERSION, cores};
@@ -127,18 +129,23 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if arguments.slurm {
         return submit(arguments, path, &output, &manifest);
     }
+    let extension = SweepExtension::find(&plan, &output, &manifest, |identity| identity);
     if arguments.dry_run {
-        directory::check(&output, &manifest)?;
+        if extension.is_none() {
+            directory::check(&output, &manifest)?;
+        }
         if arguments.json {
             print!("{}", json_text(&serde_json::json!({ "sweep": plan.name, "points": plan.points.len() })));
         }
         return Ok(());
     }
-    let (records, all) = run_points(&plan, &output, &manifest, &PointRunner::of_command(jobs)?, mode)?;
-    if manifest.shard.is_none() && records.len() == all {
-        draw(&file.figures, &output, mode)?;
+    if let Some(extension) = extension {
+        extension.apply(&output, &manifest)?;
     }
-    conclude(&output, &records, all, mode)
+    let (records, all) = run_points(&plan, &output, &manifest, &PointRunner::of_command(jobs)?, mode)?;
+    let has_all = manifest.shard.is_none() && records.len() == all;
+    let drawn = if has_all { draw(&file.figures, &output, mode) } else { Ok(()) };
+    conclude(&output, &records, all, mode).and(drawn)
 }
 
 /// Reads a sweep's file; another kind of file is refused by name.
@@ -199,8 +206,13 @@ pub fn run_sweep(
     };
     let mode = OutputMode { json: true };
     let mut manifest = Manifest { figures: file.figures.clone(), ..manifest(&plan, VERSION.to_owned()) };
-    if !plugin_identity.is_empty() {
-        manifest.identity = Hash::digest(format!("{} {plugin_identity}", plan.identity).as_bytes()).text();
+    let identity = |of_plan: String| match plugin_identity {
+        "" => of_plan,
+        plugin => Hash::digest(format!("{of_plan} {plugin}").as_bytes()).text(),
+    };
+    manifest.identity = identity(plan.identity.clone());
+    if let Some(extension) = SweepExtension::find(&plan, output, &manifest, identity) {
+        extension.apply(output, &manifest)?;
     }
     let (records, all) = run_points(&plan, output, &manifest, runner, mode)?;
     let left = all - records.len();

@@ -163,6 +163,65 @@ fn a_point_whose_results_are_cut_fails_alone() {
     assert_eq!(lab.text("one", "results.csv").lines().count(), 7);
 }
 
+/// A record that can't be read is one point's failure too.
+#[test]
+fn a_point_whose_record_is_cut_fails_alone() {
+    let lab = Lab::new(SWEEP);
+    lab.good("one", &["-j", "2"]);
+    let file = lab.path("one/runs/1-sizes-10kb-seed-1/point.json");
+    let whole = fs::read_to_string(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    let (code, said) = lab.weir(&["merge", "one", "-o", "merged"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("1-sizes-10kb-seed-1: its results can't be read: ") && said.contains("point.json: "),
+        "{said}"
+    );
+    assert_eq!(lab.text("merged", "results.csv").lines().count(), 6);
+    assert!(lab.text("merged", "results.csv").starts_with("point,run,seed,workloads.incast.sizes,"));
+    assert!(
+        lab.text("merged", "failures.csv")
+            .lines()
+            .nth(1)
+            .unwrap()
+            .starts_with("1,,,,crashed,its results can't be read: ")
+    );
+    lab.good("one", &[]);
+    assert_eq!(lab.text("one", "results.csv").lines().count(), 7);
+}
+
+#[test]
+fn a_finished_sweep_takes_further_values_and_seeds() {
+    let lab = Lab::new(SWEEP);
+    lab.good("out", &[]);
+    let runs = |lab: &Lab, output: &str| {
+        let csv = lab.text(output, "results.csv");
+        csv.lines().map(|line| line.split_once(',').unwrap().1.to_owned()).collect::<Vec<_>>()
+    };
+    let before = runs(&lab, "out");
+    // All numbers change: values come before seeds.
+    let larger = SWEEP.replace("count = 3", "count = 5").replace("\"10KB\", ", "\"5KB\", \"10KB\", ");
+    fs::write(lab.path("sweep.toml"), &larger).unwrap();
+    lab.good("out", &["--dry-run"]);
+    let said = lab.good("out", &[]);
+    assert!(said.contains("15 points") && said.contains("6 of them finished by an earlier call."), "{said}");
+    lab.good("anew", &[]);
+    assert_eq!(lab.tables("out"), lab.tables("anew"));
+    assert_eq!(lab.finished("out").keys().collect::<Vec<_>>(), lab.finished("anew").keys().collect::<Vec<_>>());
+    assert!(before.iter().all(|row| runs(&lab, "out").contains(row)));
+    // Neither without one of its points nor before its end.
+    fs::write(lab.path("sweep.toml"), larger.replace("\"5KB\", ", "\"6KB\", ")).unwrap();
+    let (code, said) = lab.sweep("out", &[]);
+    assert!(
+        code == 2 && said.contains("a finished sweep takes further values, seeds and runs if all others stay"),
+        "{said}"
+    );
+    fs::write(lab.path("sweep.toml"), larger.replace("count = 5", "count = 6")).unwrap();
+    fs::remove_dir_all(lab.path("out/runs/01-sizes-5kb-seed-1")).unwrap();
+    assert_eq!(lab.sweep("out", &[]).0, 2);
+    assert_eq!(lab.finished("out").len(), 14);
+}
+
 #[test]
 fn a_second_call_goes_on_where_the_first_one_stopped() {
     let lab = Lab::new(SWEEP);
@@ -348,6 +407,18 @@ fn a_sweep_makes_figures_with_seeds_pooled_and_they_come_first_on_its_page() {
         let (code, said) = weir(&[&["plot", "out"], &arguments[..]].concat());
         assert!(code == Some(2) && said.contains(wanted), "{said}");
     }
+    assert!(lab.text("", "pooled.svg").contains("percentiles of 3 seeds"), "{said}");
+    assert!(!lab.text("", "mine.svg").contains("seeds"), "a point is of one seed");
+    // A figure that fails leaves neither files nor folders.
+    for (arguments, code, wanted) in [
+        (&["--y", "deadlock_since"] as &[&str], 1, "new/f: not written, since no point has a value"),
+        (&["--y", "fct_p99", "--title", "a\u{1}b"], 2, "title \"a\\u{1}b\": a control character can't be drawn"),
+        (&["--y", "fct_p99", "--by", "run,policy"], 2, "by policy: named twice; write it once"),
+    ] {
+        let (got, said) = weir(&[&["plot", "out", "--x", "sizes", "-o", "new/f"], arguments].concat());
+        assert!(got == Some(code) && said.contains(wanted), "{said}");
+        assert!(!lab.path("new").exists(), "{said}");
+    }
     let (code, said) = weir(&["plot", "out", "--x", "sizes", "--y", "fct_p99", "--traffic", "incast"]);
     assert!(code == Some(2) && said.contains("--y incast.fct_p99"), "{said}");
     let (code, said) = weir(&["report", "out", "-o", "page.html"]);
@@ -373,6 +444,8 @@ fn merged_shards_have_figures_and_a_report() {
     lab.good("a", &["--shard", "1/2"]);
     lab.good("b", &["--shard", "2/2"]);
     assert!(!lab.path("a/figures").exists(), "a shard has not all points");
+    let (code, said) = lab.command(&["plot", "a", "--x", "sizes", "--y", "fct_mean", "-o", "a"]);
+    assert!(code == Some(0) && said.starts_with("only 3 of the sweep's 6 points are there, of shard 1/2\n"), "{said}");
     let (code, said) = lab.weir(&["merge", "a", "b", "-o", "merged"]);
     assert!(code == 0 && said.contains("figure: merged/figures/fct.svg"), "{said}");
     for file in ["figures/fct.svg", "figures/fct.csv"] {
@@ -407,6 +480,8 @@ fn compared() -> Lab {
 #[test]
 fn policies_are_compared_seed_by_seed() {
     let lab = compared();
+    let (code, said) = lab.command(&["testbed", "check", "two.toml"]);
+    assert_eq!((code, said.as_str()), (Some(0), "two.toml: 2 runs of two, one switch, 4 hosts\n"));
     let plot = |more: &[&str]| {
         let (code, said) = lab.command(&[&["plot", "out", "--by", "policy", "-o", "f"], more].concat());
         assert_eq!(code, Some(0), "{said}");
@@ -415,7 +490,17 @@ fn policies_are_compared_seed_by_seed() {
     let (said, svg, csv) =
         plot(&["--x", "load", "--y", "slowdown.mean,pauses_sent", "--versus", "SPFC", "--width", "column"]);
     assert!(svg.starts_with("<svg width=\"240pt\" height=") && svg.contains("difference to SPFC (x)"), "{svg}");
+    assert!(svg.contains("means over 4 seeds"), "{svg}");
+    assert!(!said.contains(" pt high"), "{said}");
     assert!(said.contains("Differences, paired by seed") && said.contains("load 0.8: DT less SPFC"), "{said}");
+    let of_all = "slowdown.mean,pauses_sent,paused_ns,fct.mean,messages_completed";
+    let (said, ..) = plot(&["--x", "load", "--y", of_all, "--width", "column"]);
+    assert!(
+        said.contains(" pt high, and a page has 648 pt; name fewer columns or panels, or the width of a page"),
+        "{said}"
+    );
+    let (said, ..) = plot(&["--x", "load", "--y", of_all, "--width", "page"]);
+    assert!(!said.contains(" pt high"), "{said}");
     // The difference by hand: of the table's values of a seed.
     let table = lab.text("out", "results.csv");
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();

@@ -221,6 +221,13 @@ impl SweepDir {
         fs::rename(part, folder)
     }
 
+    /// Moves the unfinished directory of a point to its final folder, with a new record.
+    pub(super) fn move_finished(&self, finished: &FinishedPoint) -> io::Result<()> {
+        let [part, ..] = self.unfinished_paths(&finished.point);
+        fs::write(part.join(POINT), json_text(finished))?;
+        fs::rename(part, self.folder(&finished.point))
+    }
+
     pub(super) fn abandon(&self, point: &Point) {
         let [part, scenario, log] = self.unfinished_paths(point);
         // The next call removes files that remain, or reports an error.
@@ -237,15 +244,14 @@ pub(crate) fn build_version(code: &Path) -> Result<String, Failure> {
     Ok(format!("{} ({build})", env!("CARGO_PKG_VERSION")))
 }
 
-/// All finished points of a directory, by number.
+/// All finished points of a directory, by number. One whose record can't be read has crashed.
 pub(super) fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (FinishedPoint, PathBuf)>, Failure> {
     let runs = directory.join(RUNS);
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(&runs).map_err(with_path(&runs))? {
         let path = entry.map_err(with_path(&runs))?.path();
         if path.join(POINT).exists() {
-            let finished =
-                read_point(&path).map_err(|error| Failure::Run(format!("{}: {error}", path.join(POINT).display())))?;
+            let finished = read_point(&path).or_else(|error| unreadable_point(&path, &error))?;
             all.insert(finished.point.number, (finished, path));
         }
     }
@@ -281,10 +287,23 @@ pub(super) fn check(path: &Path, manifest: &Manifest) -> Result<(), Failure> {
     }
     match manifest.clash(&Manifest::read(path)?) {
         Some(clash) => Err(Failure::Argument(format!(
-            "{shown} holds results that do not belong to this sweep: {clash}; name another directory, or remove that one"
+            "{shown} holds results that do not belong to this sweep: {clash}; name another directory, or remove that one; a finished sweep takes further values, seeds and runs if all others stay"
         ))),
         None => Ok(()),
     }
+}
+
+/// Point whose record can't be read: its number is that of the folder, and its parameters are unknown.
+fn unreadable_point(folder: &Path, error: &io::Error) -> Result<FinishedPoint, Failure> {
+    let reason = format!("{}: {error}", folder.join(POINT).display());
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let Some(number) = name.split('-').next().and_then(|number| number.parse().ok()) else {
+        return Err(Failure::Run(reason));
+    };
+    let (run_name, hash) = (String::new(), String::new());
+    let point = Point { number, run: 0, run_name, seed: None, parameters: Vec::new(), hash, folder: name, setting: 0 };
+    let reason = format!("its results can't be read: {reason}");
+    Ok(FinishedPoint { point, outcome: PointOutcome::Crashed, reason, wall_ms: 0 })
 }
 
 fn read_point(folder: &Path) -> io::Result<FinishedPoint> {

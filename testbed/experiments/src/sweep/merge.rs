@@ -61,11 +61,13 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     }
     let merged = SweepDir::open(&arguments.output, &manifest)?;
     records.iter().try_for_each(|record| link(&record.folder, &merged.folder(&record.finished.point)))?;
-    let any = &records[0].finished.point;
+    // One whose record can't be read has no parameters.
+    let most = records.iter().map(|record| &record.finished.point).max_by_key(|point| point.parameters.len());
+    let any = most.expect("a sweep has points");
     results::write(&arguments.output, any, &manifest.columns, &records)?;
     let mode = OutputMode { json: arguments.json };
-    draw(&manifest.figures, &arguments.output, mode)?;
-    conclude(&arguments.output, &records, manifest.points, mode)
+    let drawn = draw(&manifest.figures, &arguments.output, mode);
+    conclude(&arguments.output, &records, manifest.points, mode).and(drawn)
 }
 
 /// Links a run's directory to its place in the merged sweep, for figures of messages and for reports.

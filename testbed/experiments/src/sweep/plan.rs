@@ -201,8 +201,13 @@ fn fitting_once(run: &ScenarioRun, fits: &mut BTreeMap<Option<BitRate>, u32>) ->
 }
 
 fn identity(points: &[Point]) -> String {
+    identity_of(points.iter().map(|point| point.hash.as_str()))
+}
+
+/// Identity of a plan with points of these hashes.
+pub(super) fn identity_of<'h>(hashes: impl Iterator<Item = &'h str>) -> String {
     let mut identity = Hash::new();
-    points.iter().for_each(|point| identity.add(point.hash.as_bytes()));
+    hashes.for_each(|hash| identity.add(hash.as_bytes()));
     identity.text()
 }
 
