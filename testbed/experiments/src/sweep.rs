@@ -206,11 +206,8 @@ pub fn run_sweep(
     };
     let mode = OutputMode { json: true };
     let mut manifest = Manifest { figures: file.figures.clone(), ..manifest(&plan, VERSION.to_owned()) };
-    let identity = |of_plan: String| match plugin_identity {
-        "" => of_plan,
-        plugin => Hash::digest(format!("{of_plan} {plugin}").as_bytes()).text(),
-    };
-    manifest.identity = identity(plan.identity.clone());
+    manifest.identity = identity_with(plan.identity.clone(), plugin_identity);
+    let identity = |of_plan| identity_with(of_plan, plugin_identity);
     if let Some(extension) = SweepExtension::find(&plan, output, &manifest, identity) {
         extension.apply(output, &manifest)?;
     }
@@ -220,6 +217,14 @@ pub fn run_sweep(
         draw(&file.figures, output, mode)?;
     }
     Ok(left)
+}
+
+/// Identity of a sweep with a program's own kinds.
+fn identity_with(of_plan: String, plugin_identity: &str) -> String {
+    match plugin_identity {
+        "" => of_plan,
+        plugin => Hash::digest(format!("{of_plan} {plugin}").as_bytes()).text(),
+    }
 }
 
 /// Errors in a sweep's tables, by the caller's keys: the caller does not know the text that they were read as.
