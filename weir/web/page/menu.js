@@ -146,7 +146,7 @@ export function placeOf(value, values) {
 class Slider {
   constructor({ label, values, is_live, run, value }, change) {
     this.values = values;
-    const send = async (value) => { if (!await change(value)) this.show(this.value, true); };
+    const send = async (value) => { if (!await change(value) && this.field.value.trim() === value) this.show(this.value, true); };
     const chosen = () => values[Math.round(this.range.value)];
     this.range = element("input", { type: "range", min: 0, max: values.length - 1, step: 1, "aria-label": label });
     this.field = element("input", { type: "text", size: 6, "aria-label": `${label}, any value`, spellcheck: false, maxlength: 32 });

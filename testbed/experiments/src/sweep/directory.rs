@@ -170,6 +170,10 @@ impl SweepDir {
                 "{path}: another weir sweep works there; wait for it, or name another directory"
             )));
         }
+        // Another sweep may have had the lock until now.
+        if path.join(MANIFEST).exists() {
+            check(path, manifest)?;
+        }
         // Tables are never older than the points.
         for table in TABLES {
             remove(fs::remove_file(path.join(table))).map_err(with_path(path))?;
@@ -184,8 +188,7 @@ impl SweepDir {
         fs::create_dir_all(&runs).map_err(with_path(&runs))?;
         for entry in fs::read_dir(&runs).map_err(with_path(&runs))? {
             let path = entry.map_err(with_path(&runs))?.path();
-            let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-            if is_hidden {
+            if is_hidden(&path) {
                 let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
                 removed.map_err(with_path(&path))?;
             }
@@ -250,12 +253,17 @@ pub(super) fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (Finished
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(&runs).map_err(with_path(&runs))? {
         let path = entry.map_err(with_path(&runs))?.path();
-        if path.join(POINT).exists() {
+        if !is_hidden(&path) && path.join(POINT).exists() {
             let finished = read_point(&path).or_else(|error| unreadable_point(&path, &error))?;
             all.insert(finished.point.number, (finished, path));
         }
     }
     Ok(all)
+}
+
+/// Whether this is a file or folder of an unfinished point.
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
 }
 
 /// Reads a run's results and its speed, which is unknown on DPDK.

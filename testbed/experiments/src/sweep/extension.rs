@@ -50,12 +50,13 @@ impl<'p> SweepExtension<'p> {
     /// Makes the directory that of the larger sweep: points take their new numbers and folders.
     pub(super) fn apply(self, directory: &Path, manifest: &Manifest) -> Result<(), Failure> {
         let open = SweepDir::open(directory, &self.smaller)?;
-        // A crash leaves hidden folders, which the next call removes, and runs these points anew.
-        manifest.write(directory)?;
+        open.clear_unfinished()?;
+        // Hidden folders are of no sweep: after a crash the next call removes them, and runs these points anew.
         for (_, folder, place) in &self.points {
             let [hidden, ..] = open.unfinished_paths(place);
             fs::rename(folder, &hidden).map_err(with_path(folder))?;
         }
+        manifest.write(directory)?;
         for (finished, _, place) in self.points {
             open.move_finished(&FinishedPoint { point: place.clone(), ..finished }).map_err(with_path(directory))?;
         }

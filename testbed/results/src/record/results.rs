@@ -298,7 +298,7 @@ fn kept_away_by(scenario: &Scenario, reports: &[Report], reason: DropReason) -> 
 const KEPT_AWAY: [(DropReason, &str); 3] = [
     (DropReason::PfcWatchdog, "in PFC storms, by the watchdog"),
     (DropReason::StormControl, "by storm control"),
-    (DropReason::PortDown, "at ports without link"),
+    (DropReason::PortDown, "at ports without link, or closed"),
 ];
 
 /// Formats the failure of a run that was interrupted at `at`.
