@@ -59,8 +59,10 @@ pub(super) fn resolved_lines(spec: &FigureSpec, names: &ColumnNames) -> Result<R
         return Err("versus: no lines are compared; name what they stand for with by".to_owned());
     }
     let texts = [("title", Some(&spec.title)), ("x_label", spec.x_label.as_ref()), ("y_label", spec.y_label.as_ref())];
-    let is_in_xml = |letter: char| {
-        matches!(letter, '\t' | '\n' | '\r') || !(letter.is_control() || letter >= '\u{fffe}' && letter <= '\u{ffff}')
+    let is_in_xml = |letter: char| match letter {
+        '\t' | '\n' | '\r' => true,
+        '\u{fffe}' | '\u{ffff}' => false,
+        _ => !letter.is_control(),
     };
     let is_drawable = |text: &String| text.chars().all(is_in_xml);
     if let Some((key, Some(text))) = texts.into_iter().find(|(_, text)| !text.is_none_or(is_drawable)) {
