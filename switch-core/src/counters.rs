@@ -305,7 +305,8 @@ impl Counters {
 
     /// Copies the counters out in answer to a request.
     pub(crate) fn publish(&self, requested: u64) {
-        self.published.publish(requested, self.copy(), |copy| {
+        let copy = self.copy();
+        self.published.publish(requested, || {
             // A counter without memory has always been zero, and so is its copy.
             self.each_run(|at, run| {
                 copy[at..][..run.len()].iter().zip(run).for_each(|(slot, value)| slot.store(*value, Ordering::Relaxed));
@@ -361,10 +362,10 @@ impl CounterSnapshot {
         (requested != self.served.load(Ordering::Relaxed)).then_some(requested)
     }
 
-    /// Writes the values in answer to a request.
+    /// Has the values written, in answer to a request.
     #[inline]
-    pub(crate) fn publish<'c>(&self, requested: u64, copy: &'c [AtomicU64], write: impl FnOnce(&'c [AtomicU64])) {
-        write(copy);
+    pub(crate) fn publish(&self, requested: u64, write: impl FnOnce()) {
+        write();
         // Release: pairs with the Acquire in `CounterSnapshot::is_served`; the values are visible before the answer.
         self.served.store(requested, Ordering::Release);
     }

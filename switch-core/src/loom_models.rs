@@ -195,8 +195,7 @@ fn an_answer_follows_its_request() {
         let lcore = thread::spawn(move || {
             for frames in 1..=2 {
                 if let Some(request) = of_lcore.requested() {
-                    of_lcore
-                        .publish(request, of_lcore.copy(2), |copy| copy.iter().for_each(|slot| store(slot, frames)));
+                    of_lcore.publish(request, || of_lcore.copy(2).iter().for_each(|slot| store(slot, frames)));
                 }
             }
         });

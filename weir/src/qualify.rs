@@ -124,13 +124,10 @@ fn test(
         file.write_all(report.junit().as_bytes()).map_err(failure)?;
     }
     let failed = report.failed_ids();
-    let of_failed = || format!("{} of {ran} tests failed: {}", failed.len(), failed.join(", "));
-    match (ran < tests.len(), failed.is_empty()) {
-        (false, true) => Ok(()),
-        (false, false) => Err(Failure::Run(of_failed())),
-        (true, true) => Err(Failure::Run(format!("interrupted: {ran} of {} tests ran", tests.len()))),
-        (true, false) => Err(Failure::Run(format!("interrupted: {ran} of {} tests ran; {}", tests.len(), of_failed()))),
-    }
+    let interrupted = (ran < tests.len()).then(|| format!("interrupted: {ran} of {} tests ran", tests.len()));
+    let failed = (!failed.is_empty()).then(|| format!("{} of {ran} tests failed: {}", failed.len(), failed.join(", ")));
+    let reasons: Vec<String> = interrupted.into_iter().chain(failed).collect();
+    if reasons.is_empty() { Ok(()) } else { Err(Failure::Run(reasons.join("; "))) }
 }
 
 /// Creates a file before the tests, which take minutes on wires.

@@ -27,6 +27,11 @@ impl Table {
         Table { rows: vec![head.into_iter().map(Into::into).collect()], has_text_last: false }
     }
 
+    /// Creates a table of rows, the head first.
+    pub(crate) fn of_rows(rows: impl IntoIterator<Item = Vec<String>>) -> Table {
+        Table { rows: rows.into_iter().collect(), has_text_last: false }
+    }
+
     /// Aligns the last column left, for text.
     pub fn with_text_last(self) -> Table {
         Table { has_text_last: true, ..self }

@@ -54,6 +54,13 @@ pub struct TestFlow {
     pub rate: BitRate,
 }
 
+/// Frames that the device holds as a sender is resumed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResumePoint {
+    pub(crate) held: u64,
+    pub(crate) is_resumed: bool,
+}
+
 impl<'d> Bench<'d> {
     /// Creates a bench of these.
     ///
@@ -280,6 +287,11 @@ impl<'d> Bench<'d> {
         self.tester.rate(port).time_for(Bytes::new(wire_bytes(length)))
     }
 
+    /// Rate of a flow of one class where a test does not say otherwise: an eighth of a port's.
+    pub fn class_rate(&self, port: usize) -> BitRate {
+        BitRate::bps(self.tester.rate(port).as_bps() / 8)
+    }
+
     /// Lets time pass.
     ///
     /// # Errors
@@ -307,7 +319,7 @@ impl<'d> Bench<'d> {
     /// If a port failed.
     pub fn drain(&mut self) -> Result<(), TestFailure> {
         let slowest = (0..self.tester.ports()).min_by_key(|port| self.tester.rate(*port)).unwrap_or(0);
-        let pool = self.facts.buffer.as_ref().and_then(|buffer| buffer.shared_pool).unwrap_or(16_000_000);
+        let pool = self.shared_pool();
         let drained = self.tester.rate(slowest).time_for(Bytes::new(pool + pool / 4));
         self.run(self.pause(slowest) + drained + self.device.settling_time())
     }
@@ -350,8 +362,7 @@ impl<'d> Bench<'d> {
     /// # Errors
     /// If the tester cannot.
     pub fn flows(&mut self, from: usize, to: usize, lengths: Lengths) -> Result<Vec<TestFlow>, TestFailure> {
-        let rate = self.tester.rate(from).min(self.tester.rate(to));
-        let rate = BitRate::bps(rate.as_bps() / 8);
+        let rate = self.class_rate(from).min(self.class_rate(to));
         self.classes(from).into_iter().map(|class| self.flow(from, to, class, rate, lengths)).collect()
     }
 
@@ -411,6 +422,32 @@ impl<'d> Bench<'d> {
         self.tester.stop(storm)?;
         self.control(port, self.pfc(port, classes, 0), None)?;
         Ok(())
+    }
+
+    /// Ends R's storm on the class of a flow that fills the buffer, and waits until T is resumed. Returns the number of its `frames` that
+    /// are held then; if T is not resumed, those in the end.
+    ///
+    /// # Errors
+    /// If the tester cannot.
+    pub(crate) fn drain_to_resume(
+        &mut self,
+        storm: StreamId,
+        flow: TestFlow,
+        frames: u64,
+    ) -> Result<ResumePoint, TestFailure> {
+        let (t, r) = (self.t, self.r);
+        self.tester.clear_stats()?;
+        self.end_storm(r, flow.class.alone(), storm)?;
+        let step = self.frame_time(r, LENGTH);
+        let end = self.tester.now() + self.drain_time(frames);
+        let mut point = ResumePoint { held: frames, is_resumed: false };
+        while self.tester.now() < end && !point.is_resumed {
+            self.run(step)?;
+            point.held = frames - self.stats(flow)?.received.min(frames);
+            let control = self.received_control(t)?;
+            point.is_resumed = control.pfc[flow.class.index()] > control.xoff[flow.class.index()];
+        }
+        Ok(point)
     }
 
     /// Sends a control frame.
@@ -554,8 +591,12 @@ impl<'d> Bench<'d> {
 
     /// Time in which a port at line rate fills the shared pool four times.
     pub fn fill_time(&self, port: usize) -> Span {
-        let pool = self.facts.buffer.as_ref().and_then(|buffer| buffer.shared_pool).unwrap_or(16_000_000);
-        self.tester.rate(port).time_for(Bytes::new(4 * pool))
+        self.tester.rate(port).time_for(Bytes::new(4 * self.shared_pool()))
+    }
+
+    /// Bytes of the shared pool; many if they are unknown.
+    fn shared_pool(&self) -> u64 {
+        self.facts.buffer.as_ref().and_then(|buffer| buffer.shared_pool).unwrap_or(16_000_000)
     }
 
     /// Waits until a port's sender at line rate is paused in a class anew; returns whether it was in the time that fills all buffers.
@@ -599,7 +640,7 @@ impl<'d> Bench<'d> {
         let ports = self.tester.ports();
         for from in 0..ports {
             if let Some(class) = self.classes(from).first().copied() {
-                let (to, rate) = ((from + 1) % ports, BitRate::bps(self.tester.rate(from).as_bps() / 8));
+                let (to, rate) = ((from + 1) % ports, self.class_rate(from));
                 self.flow_of(from, to, class, rate, Lengths::Fixed(LENGTH), Amount::Frames(1))?;
             }
         }

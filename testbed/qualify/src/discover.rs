@@ -4,9 +4,9 @@
 //! at which one is lost, is found by bisection; each probe begins with an empty buffer.
 
 use serde::Serialize;
-use weir_units::{BitRate, Class, ClassSet, Span};
+use weir_units::{BitRate, Class, ClassSet};
 
-use crate::bench::{Bench, LENGTH};
+use crate::bench::{Bench, LENGTH, ResumePoint, TestFlow};
 use crate::tester::{Amount, Lengths, PfcReaction, StreamId};
 use crate::{BufferFacts, DeviceUnderTest, TestFailure, TrafficTester};
 
@@ -115,14 +115,20 @@ impl ThresholdSearch<'_> {
             flows.push(self.bench.fill(t, r, class, length, frames)?);
         }
         let is_paused = self.bench.received_control(t)?.xoff[class.index()] > 0;
-        self.bench.end_storm(r, class.alone(), storm)?;
+        let is_lossy = self.release(class.alone(), storm, flows)?;
+        Ok(Probe { is_paused, is_lossy })
+    }
+
+    /// Ends the storm that holds classes, and lets the buffer drain. Returns whether a frame of the flows was lost.
+    fn release(&mut self, classes: ClassSet, storm: StreamId, flows: Vec<TestFlow>) -> Result<bool, TestFailure> {
+        self.bench.end_storm(self.bench.r, classes, storm)?;
         self.bench.drain()?;
         let mut is_lossy = false;
         for flow in flows {
             let stats = self.bench.stats(flow)?;
             is_lossy |= stats.received < stats.sent;
         }
-        Ok(Probe { is_paused, is_lossy })
+        Ok(is_lossy)
     }
 
     /// Returns the smallest number above `from` for which `holds`: doubled until it does, then bisected.
@@ -165,19 +171,10 @@ impl ThresholdSearch<'_> {
         let storm = self.hold()?;
         let (t, r, class) = (self.bench.t, self.bench.r, self.class);
         let flow = self.bench.fill(t, r, class, LENGTH, frames)?;
-        self.bench.tester.clear_stats()?;
-        self.bench.end_storm(r, class.alone(), storm)?;
-        let step: Span = self.bench.frame_time(r, LENGTH);
-        let end = self.bench.tester.now() + self.bench.drain_time(frames);
-        while self.bench.tester.now() < end {
-            self.bench.run(step)?;
-            let control = self.bench.received_control(t)?;
-            if control.pfc[class.index()] > control.xoff[class.index()] {
-                let left = frames - self.bench.stats(flow)?.received.min(frames);
-                return Ok(left * self.charge(LENGTH));
-            }
+        match self.bench.drain_to_resume(storm, flow, frames)? {
+            ResumePoint { held, is_resumed: true } => Ok(held * self.charge(LENGTH)),
+            _ => Err(TestFailure::impossible("PFC is not followed by a resume")),
         }
-        Err(TestFailure::impossible("PFC is not followed by a resume"))
     }
 
     /// Returns the size of the headroom pool: the bytes beyond `shared` of each of several groups when the first frame is lost. `None` if
@@ -207,14 +204,7 @@ impl ThresholdSearch<'_> {
         }
         self.bench.run(self.bench.frame_time(r, SHORT) * (2 * frames))?;
         self.bench.settle()?;
-        self.bench.end_storm(r, classes.into_iter().collect(), storm)?;
-        self.bench.drain()?;
-        let mut is_lossy = false;
-        for flow in flows {
-            let stats = self.bench.stats(flow)?;
-            is_lossy |= stats.received < stats.sent;
-        }
-        Ok(is_lossy)
+        self.release(classes.into_iter().collect(), storm, flows)
     }
 
     /// Returns α and the pool: the threshold falls by α / (1 + α) of another group's bytes.

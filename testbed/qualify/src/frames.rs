@@ -6,13 +6,8 @@ use crate::TestFailure;
 use crate::bench::{Bench, LENGTH, QUANTA_MAX, TestFlow, known, pfc_from, rate_of, text_of, text_of_rate};
 use crate::lossless::pause_lengths;
 use crate::lossy::not_forwarded;
-use crate::test_case::Test;
+use crate::test_case::{EXACT, EXACT_REASON, RATE, RATE_REASON, Test};
 use crate::tester::{Lengths, PfcReaction};
-
-const EXACT: &str = "none";
-const EXACT_REASON: &str = "frames are counted";
-const RATE: &str = "2 % of the rate, no lost frame";
-const RATE_REASON: &str = "the plan's: frames wait for those of other classes, and the window ends between two frames";
 
 /// Tests that the plans' suites also require.
 pub const TESTS: &[Test] = &[
@@ -115,16 +110,12 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
-fn class_rate(bench: &Bench<'_>, port: usize) -> BitRate {
-    BitRate::bps(bench.tester.rate(port).as_bps() / 8)
-}
-
 fn no_class(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
     let (t, r, class) = (bench.t, bench.r, bench.lossless()?);
     let frame = bench.pfc(r, ClassSet::EMPTY, QUANTA_MAX);
     bench.control(r, frame, Some(bench.pause(r).divided_by(8)))?;
     bench.settle()?;
-    let flow = bench.flow(t, r, class, class_rate(bench, r), Lengths::Fixed(LENGTH))?;
+    let flow = bench.flow(t, r, class, bench.class_rate(r), Lengths::Fixed(LENGTH))?;
     bench.run(bench.pause(r).divided_by(2))?;
     bench.stop(&[flow])?;
     bench.settle()?;
@@ -138,7 +129,7 @@ fn sources(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
         let frame = pfc_from(source, class.alone(), QUANTA_MAX);
         bench.control(r, frame, Some(bench.pause(r).divided_by(2)))?;
         bench.settle()?;
-        let flow = bench.flow(t, r, class, class_rate(bench, r), Lengths::Fixed(LENGTH))?;
+        let flow = bench.flow(t, r, class, bench.class_rate(r), Lengths::Fixed(LENGTH))?;
         bench.run(bench.pause(r))?;
         bench.expect_nothing(flow)?;
         bench.expect_rx_pfc(r, class.alone())?;
@@ -358,7 +349,7 @@ fn stalled_ingress(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
     let paused = bench.wait_for_pause(t, class)?;
     bench.expect(paused, t, class, "PFC that stalls the sender", "none");
     // Other classes of the stalled sender, and the class from another one.
-    let rate = class_rate(bench, r);
+    let rate = bench.class_rate(r);
     let mut others: Vec<TestFlow> = Vec::new();
     for other in bench.classes(t).into_iter().filter(|other| *other != class) {
         others.push(bench.flow(t, r, other, rate, Lengths::Fixed(LENGTH))?);

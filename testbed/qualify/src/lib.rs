@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arrivals;
 pub mod bench;
 pub mod device;
 pub mod discover;

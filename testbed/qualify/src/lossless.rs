@@ -4,14 +4,9 @@ use weir_units::{BitRate, CLASSES, Class, ClassSet, Span};
 
 use crate::TestFailure;
 use crate::bench::{Bench, LENGTH, QUANTA_MAX, TestFlow, needed, pfc_from, rate_of, text_of, text_of_rate};
-use crate::test_case::Test;
+use crate::test_case::{EXACT, EXACT_REASON, RATE, RATE_REASON, Test};
 use crate::tester::{Amount, Lengths, TestStream};
 use crate::watchdog;
-
-const RATE: &str = "2 % of the rate, no lost frame";
-const RATE_REASON: &str = "the plan's: frames wait for those of other classes, and the window ends between two frames";
-const EXACT: &str = "none";
-const EXACT_REASON: &str = "frames are counted";
 
 /// Tests of lossless classes.
 pub const TESTS: &[Test] = &[
@@ -217,7 +212,7 @@ fn resume(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
     let (t, r, class) = (bench.t, bench.r, bench.lossless()?);
     let pause = bench.pause(r);
     let storm = bench.storm(r, class.alone())?;
-    let rate = BitRate::bps(bench.tester.rate(r).as_bps() / 8);
+    let rate = bench.class_rate(r);
     let flow = bench.flow(t, r, class, rate, Lengths::Fixed(LENGTH))?;
     bench.run(pause.divided_by(2))?;
     bench.expect_nothing(flow)?;
@@ -389,7 +384,7 @@ fn ramp(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
 fn link_flap(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
     let (t, r, class) = (bench.t, bench.r, bench.lossless()?);
     let pause = bench.pause(r);
-    let rate = BitRate::bps(bench.tester.rate(r).as_bps() / 8);
+    let rate = bench.class_rate(r);
     let storm = bench.storm(r, class.alone())?;
     let flow = bench.flow(t, r, class, rate, Lengths::Fixed(LENGTH))?;
     bench.run(pause.divided_by(2))?;
@@ -419,7 +414,7 @@ fn several_asics(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
     let storm = bench.storm(far, class.alone())?;
     // Flows at home: T's other port and another sender, in the class of the storm.
     let (u, r) = (bench.u()?, bench.r);
-    let rate = BitRate::bps(bench.tester.rate(r).as_bps() / 8);
+    let rate = bench.class_rate(r);
     let local = bench.flow(u, r, class, rate, Lengths::Fixed(LENGTH))?;
     bench.run(bench.pause(far))?;
     for port in 0..bench.tester.ports() {

@@ -5,7 +5,7 @@ use weir_wire::mac_control::ControlFrame;
 
 use crate::TestFailure;
 use crate::bench::{Bench, LENGTH, TestFlow, needed};
-use crate::test_case::Test;
+use crate::test_case::{EXACT, EXACT_REASON, RATE, RATE_REASON, Test};
 use crate::tester::Lengths;
 
 /// Tests of lossy classes.
@@ -14,8 +14,8 @@ pub const TESTS: &[Test] = &[
         id: "Y01",
         title: "storm on all lossless classes",
         criterion: "lossy classes receive their full rate, 0 lost",
-        tolerance: "2 % of the rate, no lost frame",
-        reason: "the plan's: frames wait for those of other classes, and the window ends between two frames",
+        tolerance: RATE,
+        reason: RATE_REASON,
         run: lossy_under_storm,
     },
     Test {
@@ -23,15 +23,15 @@ pub const TESTS: &[Test] = &[
         title: "malformed control frames",
         criterion: "an unknown opcode, a truncated frame and a tagged one pause nothing, are not forwarded, and change no counter of PFC. \
                     Reserved bits of the enable vector: recorded whether they are ignored (802.1Q) or the frame is (the plan)",
-        tolerance: "none",
-        reason: "frames are counted",
+        tolerance: EXACT,
+        reason: EXACT_REASON,
         run: malformed,
     },
     Test {
         id: "Y03",
         title: "802.3x PAUSE",
         criterion: "neither obeyed nor forwarded",
-        tolerance: "2 % of the rate, no lost frame",
+        tolerance: RATE,
         reason: "the plan's: a window ends between two frames",
         run: pause_frames,
     },
@@ -39,8 +39,8 @@ pub const TESTS: &[Test] = &[
         id: "Y04",
         title: "oversubscribed lossy class",
         criterion: "no PFC for it; the excess is dropped and counted",
-        tolerance: "none",
-        reason: "frames are counted",
+        tolerance: EXACT,
+        reason: EXACT_REASON,
         run: oversubscribed,
     },
 ];
@@ -107,7 +107,7 @@ fn under_control_frame(bench: &mut Bench<'_>, class: Class, frame: Vec<u8>) -> R
     let pause = bench.pause(r);
     let id = bench.control(r, frame, Some(pause.divided_by(8)))?;
     bench.settle()?;
-    let rate = BitRate::bps(bench.tester.rate(r).as_bps() / 8);
+    let rate = bench.class_rate(r);
     let flow = bench.flow(t, r, class, rate, Lengths::Fixed(LENGTH))?;
     bench.run(pause.divided_by(2))?;
     bench.stop(&[flow])?;

@@ -5,15 +5,13 @@
 
 use weir_units::{BitRate, Class, ClassSet};
 
-use crate::bench::{Bench, LENGTH, TestFlow, known, needed};
-use crate::test_case::Test;
+use crate::bench::{Bench, LENGTH, ResumePoint, TestFlow, known, needed};
+use crate::test_case::{EXACT, EXACT_REASON, Test};
 use crate::tester::{Amount, Lengths, Marking, PfcReaction, StreamId, TestStream};
 use crate::{ClassCounters, QueueMap, TestFailure};
 
 const MARGIN: &str = "the device's margin in frames; for Weir 2";
 const MARGIN_REASON: &str = "a threshold lies between two frames, and dynamic ones move by a frame's charge";
-const EXACT: &str = "none";
-const EXACT_REASON: &str = "frames are counted";
 
 /// SONiC's tests of QoS.
 pub const TESTS: &[Test] = &[
@@ -242,21 +240,7 @@ fn xon_limit(bench: &mut Bench<'_>) -> Result<(), TestFailure> {
     let (class, storm) = hold(bench)?;
     let filled = frames + margin;
     let flow = bench.fill(t, r, class, LENGTH, filled)?;
-    bench.tester.clear_stats()?;
-    bench.end_storm(r, class.alone(), storm)?;
-    let step = bench.frame_time(r, LENGTH);
-    let mut held = filled;
-    let end = bench.tester.now() + bench.drain_time(filled);
-    while bench.tester.now() < end {
-        bench.run(step)?;
-        held = filled - bench.stats(flow)?.received.min(filled);
-        let control = bench.received_control(t)?;
-        if control.pfc[class.index()] > control.xoff[class.index()] {
-            break;
-        }
-    }
-    let control = bench.received_control(t)?;
-    let is_resumed = control.pfc[class.index()] > control.xoff[class.index()];
+    let ResumePoint { held, is_resumed } = bench.drain_to_resume(storm, flow, filled)?;
     bench.expect(is_resumed, t, class, "a resume", "none");
     bench.record(format!("resume at {held} frames, Xon is {xon}"));
     let is_near = held.abs_diff(xon) <= margin + 2;
@@ -429,7 +413,7 @@ fn mapping(
     of_groups: bool,
 ) -> Result<(), TestFailure> {
     let (port, name) = if of_groups { (from, "frames of a group") } else { (to, "frames of a queue") };
-    let rate = BitRate::bps(bench.tester.rate(from).as_bps() / 8);
+    let rate = bench.class_rate(from);
     let mut wrong = Vec::new();
     for (code, map) in maps.iter().enumerate() {
         let expected = Class::new(if of_groups { map.group } else { map.queue });

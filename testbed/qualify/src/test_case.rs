@@ -22,6 +22,14 @@ pub struct Test {
     pub(crate) run: fn(&mut Bench<'_>) -> Result<(), TestFailure>,
 }
 
+/// Tolerance of rates, and its reason.
+pub(crate) const RATE: &str = "2 % of the rate, no lost frame";
+pub(crate) const RATE_REASON: &str =
+    "the plan's: frames wait for those of other classes, and the window ends between two frames";
+/// Tolerance of counts, and its reason.
+pub(crate) const EXACT: &str = "none";
+pub(crate) const EXACT_REASON: &str = "frames are counted";
+
 /// Outcome of a test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {

@@ -87,6 +87,12 @@ pub trait TrafficTester {
     }
 }
 
+/// Returns the address of the station behind a tester's port.
+pub fn station_address(port: usize) -> MacAddr {
+    let [high, low] = (port as u16).to_be_bytes();
+    MacAddr([2, 0, 0, 9, high, low])
+}
+
 /// Number of a stream of data or control frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub usize);

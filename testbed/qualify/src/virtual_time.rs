@@ -18,7 +18,9 @@ use weir_flowctl::MessageKind;
 use weir_switch_core::{BuildError, Packet};
 use weir_units::{BitRate, Bytes, Class, MacAddr, PortId, Span, Time};
 
-use crate::tester::{ControlStats, ControlStream, PfcReaction, StreamId, StreamStats, TestStream, TrafficTester};
+use crate::tester::{
+    ControlStats, ControlStream, PfcReaction, StreamId, StreamStats, TestStream, TrafficTester, station_address,
+};
 use crate::{DeviceCounters, DeviceUnderTest, Facts, TestFailure};
 use link::{FarEnd, TesterFrame, TesterLink};
 use port::VirtualPort;
@@ -314,12 +316,6 @@ fn check(config: &SwitchConfig) -> Result<(), TestFailure> {
     Ok(())
 }
 
-/// Address of the station behind a tester's port.
-fn station_address(port: usize) -> MacAddr {
-    let [high, low] = (port as u16).to_be_bytes();
-    MacAddr([2, 0, 0, 9, high, low])
-}
-
 impl TrafficTester for VirtualTester {
     fn ports(&self) -> usize {
         self.network.borrow().ports.len()
@@ -364,7 +360,7 @@ impl TrafficTester for VirtualTester {
 
     fn stats(&mut self, stream: StreamId) -> Result<StreamStats, TestFailure> {
         match &self.network.borrow().streams[stream.0] {
-            port::StreamState::Data(data) => Ok(data.stats),
+            port::StreamState::Data(data) => Ok(data.arrivals.stats),
             port::StreamState::Control(_) => Err(TestFailure::broken("a stream of control frames has no statistics")),
         }
     }
@@ -399,7 +395,7 @@ impl TrafficTester for VirtualTester {
     fn set_link_up(&mut self, port: usize, up: bool) -> Result<(), TestFailure> {
         let network = &mut *self.network.borrow_mut();
         let VirtualPort { switch, switch_port, .. } = network.ports[port];
-        network.ports[port].set_link_up(network.now, up);
+        network.ports[port].set_link_up(up);
         network.switches[switch].set_link_up(network.now, switch_port, up);
         network.ports[port].schedule(network.now, port, &network.streams, &mut network.events);
         Ok(())

@@ -17,7 +17,7 @@ use weir_experiments::{Failure, experiment};
 use weir_reader::Unit;
 use weir_results::run_dir::{RunDir, Topology, queue_gauges};
 use weir_scenario::file::{self, ScenarioRun};
-use weir_scenario::{RuntimeChange, Scenario};
+use weir_scenario::{PortRef, RuntimeChange, Scenario};
 use weir_sim::{LiveControl, LiveSample, SimBackend, Threads};
 use weir_units::{Class, Span, Time};
 
@@ -345,10 +345,9 @@ impl RunState {
 
 /// Describes a run, in the form of a recorded one.
 fn about(name: &str, scenario: &Scenario, directory: &Path) -> Value {
-    let ports = scenario.switches.iter().flat_map(|switch| {
-        let several = scenario.switches.len() > 1;
-        switch.ports.iter().map(move |port| {
-            let id = if several { format!("{}.{}", switch.name, port.name) } else { port.name.clone() };
+    let ports = scenario.switches.iter().enumerate().flat_map(|(number, switch)| {
+        switch.ports.iter().enumerate().map(move |(place, port)| {
+            let id = scenario.port_name(PortRef { switch: number, port: place });
             let lossless = Class::ALL.into_iter().filter(|class| switch.classes.lossless.contains(*class));
             let lossless: Vec<usize> = lossless.map(Class::index).collect();
             json!({ "name": id, "flow_control": port.flow_control.label(), "lossless": lossless })

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use weir_experiments::Failure;
 use weir_qualify::{DeviceCounters, DeviceUnderTest, Facts, TestFailure, sonic, virtual_time};
 use weir_units::{Class, Span};
@@ -159,10 +160,8 @@ impl CounterCommands {
             }
             let is_interrupted = self.stop.load(Ordering::Relaxed);
             if is_interrupted || Instant::now() > deadline {
-                if let Some(group) = rustix::process::Pid::from_raw(process.id() as i32) {
-                    // It may have ended by itself.
-                    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-                }
+                // It may have ended by itself.
+                let _ = kill_process_group(Pid::from_child(&process), Signal::KILL);
                 let _ = process.wait();
                 let late = format!("it takes more than {} s", within.as_secs());
                 return Err(if is_interrupted { TestFailure::Interrupted } else { failed(late) });

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use weir_config::{SchedulerKind, SwitchConfig, WatchdogAction};
 use weir_control::protocol::{ClearRequest, Clearable, Reply, Request, ShowRequest, ShowView};
 use weir_control::runtime_config::{Assignment, ChangeOutcome, SetRequest, SwitchSelector};
@@ -288,10 +289,8 @@ impl SwitchProcess {
 
 impl Drop for SwitchProcess {
     fn drop(&mut self) {
-        if let Some(pid) = rustix::process::Pid::from_raw(self.process.id() as i32) {
-            // It may have ended by itself.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
+        // It may have ended by itself.
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
         let _ = self.process.wait();
     }
 }

@@ -10,9 +10,10 @@ use weir_experiments::experiment::stopped_by_signals;
 use weir_experiments::real_frames::{OpenTesterPort, TesterPorts};
 use weir_experiments::switches::load_all;
 use weir_experiments::{Failure, real_frames};
+use weir_qualify::tester::station_address;
 use weir_qualify::wire::{PortSetting, WirePort, WireTester};
 use weir_qualify::{DeviceUnderTest, TrafficTester};
-use weir_units::{BitRate, FCS_BYTES, MacAddr, Span};
+use weir_units::{BitRate, FCS_BYTES, Span};
 
 use super::external::{CounterCommands, ExternalSwitch};
 use super::running::FileSwitch;
@@ -145,7 +146,7 @@ pub(super) fn with_wires(
             switch.set_rates(&rates)?;
         }
         let ports = open.into_iter().zip(&rates).enumerate().map(|(number, (port, rate))| {
-            let setting = PortSetting { name: port.name.clone(), rate: *rate, station: station(number) };
+            let setting = PortSetting { name: port.name.clone(), rate: *rate, station: station_address(number) };
             (setting, port.port)
         });
         let ports: Vec<(PortSetting, Box<dyn WirePort>)> = ports.collect();
@@ -178,12 +179,6 @@ fn config(path: &Path, names: &[String], speed: Option<BitRate>) -> Result<Switc
         }
         None => Ok(config),
     }
-}
-
-/// Address of the station behind a port.
-fn station(port: usize) -> MacAddr {
-    let [high, low] = (port as u16).to_be_bytes();
-    MacAddr([2, 0, 0, 9, high, low])
 }
 
 /// Name of a switch of another make.

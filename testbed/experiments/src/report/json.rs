@@ -6,7 +6,6 @@ use serde::Serialize;
 use weir_results::run_dir::{Provenance, Speed, Summary};
 
 use super::input::{Input, Run};
-use super::verdict::verdict;
 
 #[derive(Serialize)]
 pub(super) struct Report<'i> {
@@ -44,7 +43,7 @@ pub(super) fn report(input: &Input) -> Report<'_> {
             speed: run.speed.as_ref(),
         }
     }
-    let verdict = verdict(&input.runs, !input.left_out.is_empty());
+    let verdict = input.verdict();
     let findings = verdict.findings.into_iter();
     Report {
         is_good: verdict.is_good,

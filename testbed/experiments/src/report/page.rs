@@ -13,7 +13,6 @@ use super::key_figures::key_figures;
 use super::sections::{Plots, Section, plots};
 use super::snapshots::{self, Snapshot};
 use super::topology::drawings;
-use super::verdict::verdict;
 use crate::Failure;
 use crate::run::traffic::{BIN_HEAD, bin_cells};
 use crate::table::count;
@@ -133,7 +132,7 @@ fn lead_row(html: &mut String, cells: &[String], tag: &str) {
 
 fn summary(html: &mut String, input: &Input, plots: &Plots) {
     let runs = &input.runs;
-    let verdict = verdict(runs, !input.left_out.is_empty());
+    let verdict = input.verdict();
     let class = if verdict.is_good { "good" } else { "failed" };
     let _ = writeln!(
         html,

@@ -8,7 +8,6 @@ use super::page::{noted, origins, title};
 use super::sections::{Plots, plots};
 use super::snapshots;
 use super::topology;
-use super::verdict::verdict;
 use crate::Failure;
 use crate::run::traffic::{bin_cells, unfinished};
 use crate::table::{Table, count};
@@ -24,7 +23,7 @@ pub(super) fn report(input: &Input, colors: bool) -> Result<String, Failure> {
     let runs = &input.runs;
     let mut text = String::new();
     let _ = writeln!(text, "{}\n", plain(&title(runs)));
-    let verdict = verdict(runs, !input.left_out.is_empty());
+    let verdict = input.verdict();
     let (on, off) = match (colors, verdict.is_good) {
         (false, _) => ("", ""),
         (true, true) => ("\x1b[1;32m", "\x1b[0m"),
@@ -36,11 +35,9 @@ pub(super) fn report(input: &Input, colors: bool) -> Result<String, Failure> {
     }
     text.push('\n');
     comparison(&mut text, runs);
-    if let Some(mut rows) = over_seeds(runs).map(Vec::into_iter) {
-        text += "Means over seeds\n";
-        let mut table = Table::new(rows.next().unwrap_or_default());
-        rows.for_each(|row| table.row(row.iter().map(|cell| plain(cell))));
-        let _ = writeln!(text, "{table}");
+    if let Some(rows) = over_seeds(runs) {
+        let plain_row = |row: Vec<String>| row.iter().map(|cell| plain(cell)).collect::<Vec<String>>();
+        let _ = writeln!(text, "Means over seeds\n{}", Table::of_rows(rows.into_iter().map(plain_row)));
     }
     for run in runs {
         messages(&mut text, run, runs.len() == 1);

@@ -3,7 +3,7 @@
 use weir_results::run_dir::Summary;
 use weir_units::Span;
 
-use super::input::Run;
+use super::input::{Input, Run};
 use crate::table::count;
 
 /// Beginning of a report.
@@ -20,8 +20,15 @@ pub(super) struct RunFinding {
     pub is_failure: bool,
 }
 
+impl Input {
+    /// Verdict on the report.
+    pub(super) fn verdict(&self) -> ReportVerdict {
+        verdict(&self.runs, !self.left_out.is_empty())
+    }
+}
+
 /// Verdict on a report's runs; `leaves_out` says whether it leaves some out.
-pub(super) fn verdict(runs: &[Run], leaves_out: bool) -> ReportVerdict {
+fn verdict(runs: &[Run], leaves_out: bool) -> ReportVerdict {
     let mut findings: Vec<RunFinding> = Vec::new();
     for run in runs {
         let of_run = |text: String, is_failure: bool| RunFinding { run: run.label.clone(), text, is_failure };

@@ -165,10 +165,7 @@ pub(crate) fn rows(figures: &[FigureEstimate]) -> Vec<Vec<String>> {
 }
 
 pub(super) fn table(figures: &[FigureEstimate]) -> Table {
-    let mut rows = rows(figures).into_iter();
-    let mut table = Table::new(rows.next().unwrap_or_default());
-    rows.for_each(|row| table.row(row));
-    table
+    Table::of_rows(rows(figures))
 }
 
 /// Figure of a run, with its value for each seed.

@@ -215,20 +215,19 @@ impl SweepDir {
     /// Moves a point's files to its final folder.
     pub(super) fn finish(&self, finished: &FinishedPoint) -> io::Result<()> {
         let [part, scenario, log] = self.unfinished_paths(&finished.point);
-        let folder = self.folder(&finished.point);
         fs::create_dir_all(&part)?;
         fs::rename(&scenario, part.join(SCENARIO))?;
         fs::remove_file(log)?;
-        fs::write(part.join(POINT), json_text(finished))?;
-        remove(fs::remove_dir_all(&folder))?;
-        fs::rename(part, folder)
+        self.move_finished(finished)
     }
 
     /// Moves the unfinished directory of a point to its final folder, with a new record.
     pub(super) fn move_finished(&self, finished: &FinishedPoint) -> io::Result<()> {
         let [part, ..] = self.unfinished_paths(&finished.point);
+        let folder = self.folder(&finished.point);
         fs::write(part.join(POINT), json_text(finished))?;
-        fs::rename(part, self.folder(&finished.point))
+        remove(fs::remove_dir_all(&folder))?;
+        fs::rename(part, folder)
     }
 
     pub(super) fn abandon(&self, point: &Point) {

@@ -26,9 +26,9 @@ impl<'p> SweepExtension<'p> {
         identity: impl Fn(String) -> String,
     ) -> Option<SweepExtension<'p>> {
         let smaller = Manifest::read(directory).ok()?;
-        let of_version = |of: &Manifest| (of.format.clone(), of.version.clone(), of.made_by, of.shard);
+        let with_its_points = Manifest { identity: smaller.identity.clone(), ..manifest.clone() };
         if smaller.identity == manifest.identity
-            || of_version(&smaller) != of_version(manifest)
+            || with_its_points.clash(&smaller).is_some()
             || (manifest.made_by, manifest.shard) != (Origin::Run, None)
         {
             return None;

@@ -234,7 +234,7 @@ pub(crate) fn check(
     let names = results::ColumnNames::of_sweep(parameters, columns);
     figures.iter().enumerate().try_for_each(|(n, spec)| {
         if spec.cdf.is_some() {
-            return distribution::check(spec, &names).map_err(|wrong| (n, wrong));
+            return distribution::resolved(spec, &names).map(drop).map_err(|wrong| (n, wrong));
         }
         let names = if spec.x == MESSAGE_SIZE { sizes::names_by_size(&names) } else { names.clone() };
         resolved(spec, &names).map(drop).map_err(|wrong| (n, wrong))

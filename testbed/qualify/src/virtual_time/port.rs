@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 
 use weir_switch_core::Packet;
-use weir_units::{BitRate, Bytes, CLASSES, ClassSet, LINK_OVERHEAD, PortId, Span, Time};
+use weir_units::{BitRate, Bytes, LINK_OVERHEAD, PortId, Span, Time};
 use weir_wire::ethernet::{self, Headers, Parsed};
-use weir_wire::mac_control::{ControlFrame, PfcFrame};
+use weir_wire::mac_control::ControlFrame;
 
 use super::link::{FarEnd, TesterFrame, TesterLink};
-use super::{EventSchedule, VirtualEvent, station_address};
+use super::{EventSchedule, VirtualEvent};
+use crate::arrivals::{ControlArrivals, StreamArrivals};
 use crate::tester::{
-    Amount, ControlStats, ControlStream, Gap, Marking, PfcReaction, StreamId, StreamStats, TestStream,
+    Amount, ControlStats, ControlStream, Marking, PfcReaction, StreamId, StreamStats, TestStream, station_address,
 };
 
 /// Port of the tester, at one port of a switch.
@@ -26,15 +27,7 @@ pub(super) struct VirtualPort {
     active: Vec<StreamId>,
     /// Instant of the next [`VirtualEvent::Send`]; others are stale.
     sends_at: Time,
-    stats: ControlStats,
-    /// Pause of each class: its end, and the instant from which on streams obey it.
-    pauses: [ClassPause; CLASSES],
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct ClassPause {
-    obeyed_from: Time,
-    until: Time,
+    arrivals: ControlArrivals,
 }
 
 /// Stream of data or control frames.
@@ -47,14 +40,11 @@ pub(super) enum StreamState {
 #[derive(Debug)]
 pub(super) struct StreamProgress {
     pub(super) stream: TestStream,
-    pub(super) stats: StreamStats,
+    pub(super) arrivals: StreamArrivals,
     headers: Headers,
     /// Instant at which the next frame is due, and its number.
     due: Time,
     number: u64,
-    /// Number that the next frame to arrive should have.
-    expected: u64,
-    last_arrival: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -72,11 +62,9 @@ impl StreamState {
         StreamState::Data(Box::new(StreamProgress {
             headers: Headers { destination: station_address(stream.to), pcp, dscp },
             stream: stream.clone(),
-            stats: StreamStats::default(),
+            arrivals: StreamArrivals::default(),
             due: now,
             number: 0,
-            expected: 0,
-            last_arrival: None,
         }))
     }
 
@@ -86,7 +74,7 @@ impl StreamState {
 
     pub(super) fn clear(&mut self) {
         if let StreamState::Data(data) = self {
-            data.stats = StreamStats::default();
+            data.arrivals.stats = StreamStats::default();
         }
     }
 
@@ -121,7 +109,7 @@ impl StreamProgress {
         };
         self.due += spacing;
         self.number += 1;
-        self.stats.sent += 1;
+        self.arrivals.stats.sent += 1;
         frame
     }
 
@@ -130,22 +118,12 @@ impl StreamProgress {
     }
 
     fn receive(&mut self, now: Time, port: usize, frame: &TesterFrame) {
-        let StreamProgress { stats, .. } = self;
         if port != self.stream.to {
-            stats.misdelivered += 1;
+            self.arrivals.stats.misdelivered += 1;
             return;
         }
-        stats.received += 1;
-        stats.received_wire_bytes += (Bytes::new(u64::from(frame.bytes)) + LINK_OVERHEAD).get();
-        stats.ce += u64::from(frame.ce);
-        stats.out_of_order += u64::from(frame.number < self.expected);
-        self.expected = self.expected.max(frame.number + 1);
-        stats.first.get_or_insert(now);
-        stats.last = Some(now);
-        if let Some(from) = self.last_arrival.replace(now) {
-            let gap = Gap { from, to: now };
-            stats.longest_gap = stats.longest_gap.filter(|longest| longest.length() >= gap.length()).or(Some(gap));
-        }
+        let wire_bytes = Bytes::new(u64::from(frame.bytes)) + LINK_OVERHEAD;
+        self.arrivals.on_arrival(now, frame.number, wire_bytes.get(), frame.ce);
     }
 }
 
@@ -161,8 +139,7 @@ impl VirtualPort {
             control: VecDeque::new(),
             active: Vec::new(),
             sends_at: Time::NEVER,
-            stats: ControlStats::default(),
-            pauses: Default::default(),
+            arrivals: ControlArrivals::default(),
         }
     }
 
@@ -183,15 +160,15 @@ impl VirtualPort {
     }
 
     /// A link that goes down ends the device's pauses.
-    pub(super) fn set_link_up(&mut self, now: Time, up: bool) {
+    pub(super) fn set_link_up(&mut self, up: bool) {
         self.link.is_up = up;
         if !up {
-            self.pauses = [ClassPause { obeyed_from: now, until: now }; CLASSES];
+            self.arrivals.end_pauses();
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.stats = ControlStats::default();
+        self.arrivals.stats = ControlStats::default();
     }
 
     pub(super) fn reset(&mut self) {
@@ -202,14 +179,7 @@ impl VirtualPort {
     }
 
     pub(super) fn control_stats(&self, now: Time) -> ControlStats {
-        let paused = weir_units::Class::ALL.into_iter().filter(|class| self.pauses[class.index()].until > now);
-        ControlStats { paused: paused.collect(), ..self.stats }
-    }
-
-    /// Classes that streams do not send now.
-    fn obeyed(&self, now: Time) -> ClassSet {
-        let is_obeyed = |pause: &ClassPause| pause.obeyed_from <= now && now < pause.until;
-        weir_units::Class::ALL.into_iter().filter(|class| is_obeyed(&self.pauses[class.index()])).collect()
+        self.arrivals.stats_at(now)
     }
 
     pub(super) fn receive(&mut self, now: Time, port: usize, frame: &TesterFrame, streams: &mut [StreamState]) {
@@ -221,36 +191,15 @@ impl VirtualPort {
         }
         // Frames of the device itself have no stream, as those of the tester have.
         if frame.number != TesterFrame::OF_DEVICE {
-            self.stats.forwarded += 1;
+            self.arrivals.stats.forwarded += 1;
         }
         match frame.parsed {
-            Parsed::Control(Ok(ControlFrame::Pfc(pfc))) => self.receive_pfc(now, &pfc),
-            Parsed::Control(Ok(ControlFrame::Pause(_))) => self.stats.pause_frames += 1,
+            Parsed::Control(Ok(ControlFrame::Pfc(pfc))) => {
+                let pause = |quanta| self.rate.time_for(Bytes::new(64 * u64::from(quanta)));
+                self.arrivals.on_pfc(now, self.reaction, &pfc, pause);
+            }
+            Parsed::Control(Ok(ControlFrame::Pause(_))) => self.arrivals.stats.pause_frames += 1,
             _ => {}
-        }
-    }
-
-    fn receive_pfc(&mut self, now: Time, pfc: &PfcFrame) {
-        self.stats.pfc_frames += 1;
-        for class in pfc.enabled.iter() {
-            let n = class.index();
-            self.stats.pfc[n] += 1;
-            self.stats.last_pfc[n] = Some(now);
-            let quanta = pfc.times[n];
-            let pause = &mut self.pauses[n];
-            if quanta == 0 {
-                *pause = ClassPause { obeyed_from: now, until: now };
-                continue;
-            }
-            self.stats.xoff[n] += 1;
-            self.stats.first_xoff[n].get_or_insert(now);
-            if pause.until <= now {
-                pause.obeyed_from = match self.reaction {
-                    PfcReaction::Obey(delay) => now + delay,
-                    PfcReaction::Ignore => Time::NEVER,
-                };
-            }
-            pause.until = now + self.rate.time_for(Bytes::new(64 * u64::from(quanta)));
         }
     }
 
@@ -275,9 +224,9 @@ impl VirtualPort {
         let ready = self.active.iter().filter_map(|id| match &streams[id.0] {
             StreamState::Data(data) => {
                 let at = data.due.max(free_at);
-                let pause = self.pauses[data.stream.class.index()];
-                let is_paused = pause.obeyed_from <= at && at < pause.until && self.reaction != PfcReaction::Ignore;
-                Some(if is_paused { pause.until } else { at })
+                let class = data.stream.class;
+                let is_stopped = self.arrivals.stops(class, at, self.reaction);
+                Some(if is_stopped { self.arrivals.paused_until(class) } else { at })
             }
             StreamState::Control(_) => None,
         });
@@ -297,14 +246,13 @@ impl VirtualPort {
 
     /// Returns the data frame that has been due for longest, of a class that is not paused. A paused stream makes up nothing.
     fn next_frame(&mut self, now: Time, port: usize, streams: &mut [StreamState]) -> Option<TesterFrame> {
-        let paused = if self.reaction == PfcReaction::Ignore { ClassSet::EMPTY } else { self.obeyed(now) };
         let mut first: Option<(Time, StreamId)> = None;
         for id in &self.active {
             let StreamState::Data(data) = &mut streams[id.0] else { continue };
             if data.due > now {
                 continue;
             }
-            if paused.contains(data.stream.class) {
+            if self.arrivals.stops(data.stream.class, now, self.reaction) {
                 data.due = now;
             } else if first.is_none_or(|(due, _)| data.due < due) {
                 first = Some((data.due, *id));

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use weir_flowctl::Quantum;
-use weir_units::{BitRate, CLASSES, Class, MacAddr, Span, Time};
-use weir_wire::mac_control::{ControlFrame, PfcFrame};
+use weir_units::{BitRate, Class, MacAddr, Span, Time};
+use weir_wire::mac_control::ControlFrame;
 
 use super::frame::{self, StreamHeaders};
 use super::stream::{WireControlStream, WireDataStream, WireStreamState};
+use crate::arrivals::ControlArrivals;
 use crate::tester::{ControlStats, ControlStream, PfcReaction, StreamId, StreamStats, TestStream};
 use crate::{Disturbance, TestFailure};
 
@@ -61,17 +62,10 @@ struct StreamPort {
     setting: PortSetting,
     port: Box<dyn WirePort>,
     reaction: PfcReaction,
-    stats: ControlStats,
-    pauses: [ClassPauseTime; CLASSES],
+    arrivals: ControlArrivals,
     is_up: bool,
     /// Losses before the last reset, or that a link that was taken down explains.
     lost: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct ClassPauseTime {
-    obeyed_from: Time,
-    until: Time,
 }
 
 impl StreamPorts {
@@ -82,8 +76,7 @@ impl StreamPorts {
             setting,
             port,
             reaction: PfcReaction::Obey(Span::ZERO),
-            stats: ControlStats::default(),
-            pauses: Default::default(),
+            arrivals: ControlArrivals::default(),
             is_up: true,
         });
         StreamPorts {
@@ -117,7 +110,8 @@ impl StreamPorts {
     fn receive(&mut self, number: usize, clock: &dyn Fn() -> Time) -> bool {
         let StreamPorts { ports, streams, first_label, .. } = self;
         let stations: Vec<MacAddr> = ports.iter().map(|port| port.setting.station).collect();
-        let StreamPort { port, stats, pauses, reaction, setting, .. } = &mut ports[number];
+        let StreamPort { port, arrivals, reaction, setting, .. } = &mut ports[number];
+        let quantum = Quantum::for_rate(setting.rate);
         let mut moved = false;
         port.receive(&mut |bytes| {
             let now = clock();
@@ -129,12 +123,12 @@ impl StreamPorts {
                 }
             } else if ControlFrame::is_control(bytes) {
                 if frame::source(bytes).is_some_and(|source| stations.contains(&source)) {
-                    stats.forwarded += 1;
+                    arrivals.stats.forwarded += 1;
                     return;
                 }
                 match ControlFrame::decode(bytes) {
-                    Ok(ControlFrame::Pfc(pfc)) => on_pfc(stats, pauses, *reaction, setting.rate, now, &pfc),
-                    Ok(ControlFrame::Pause(_)) => stats.pause_frames += 1,
+                    Ok(ControlFrame::Pfc(pfc)) => arrivals.on_pfc(now, *reaction, &pfc, |quanta| quantum.times(quanta)),
+                    Ok(ControlFrame::Pause(_)) => arrivals.stats.pause_frames += 1,
                     _ => {}
                 }
             }
@@ -187,8 +181,8 @@ impl StreamPorts {
     pub(super) fn next_due(&self) -> Time {
         let due = self.streams.iter().map(|stream| match stream {
             WireStreamState::Data(data) if !data.is_stopped && self.ports[data.stream.from].is_up => {
-                let pause = self.ports[data.stream.from].pauses[data.stream.class.index()];
-                if data.is_held { data.due.max(pause.until) } else { data.due }
+                let resumed = self.ports[data.stream.from].arrivals.paused_until(data.stream.class);
+                if data.is_held { data.due.max(resumed) } else { data.due }
             }
             WireStreamState::Control(control) if !control.is_stopped && self.ports[control.stream.from].is_up => {
                 control.due
@@ -233,28 +227,24 @@ impl StreamPorts {
 
     pub(super) fn stats(&self, id: StreamId) -> StreamStats {
         match &self.streams[id.0] {
-            WireStreamState::Data(data) => data.stats,
+            WireStreamState::Data(data) => data.arrivals.stats,
             WireStreamState::Control(control) => StreamStats { sent: control.sent, ..StreamStats::default() },
         }
     }
 
     pub(super) fn control_stats(&self, port: usize, now: Time) -> ControlStats {
-        let StreamPort { stats, pauses, .. } = &self.ports[port];
-        ControlStats {
-            paused: Class::ALL.into_iter().filter(|class| pauses[class.index()].until > now).collect(),
-            ..*stats
-        }
+        self.ports[port].arrivals.stats_at(now)
     }
 
     pub(super) fn clear_stats(&mut self) {
         for stream in &mut self.streams {
             match stream {
-                WireStreamState::Data(data) => data.stats = StreamStats::default(),
+                WireStreamState::Data(data) => data.arrivals.stats = StreamStats::default(),
                 WireStreamState::Control(control) => control.sent = 0,
             }
         }
         for port in &mut self.ports {
-            port.stats = ControlStats::default();
+            port.arrivals.stats = ControlStats::default();
         }
     }
 
@@ -270,7 +260,7 @@ impl StreamPorts {
         }
         port.port.set_link_up(up)?;
         port.is_up = up;
-        port.pauses = Default::default();
+        port.arrivals.end_pauses();
         port.lost = port.port.lost();
         Ok(())
     }
@@ -303,39 +293,7 @@ impl StreamPorts {
 
 impl StreamPort {
     fn may_send(&self, class: Class, now: Time) -> bool {
-        let pause = self.pauses[class.index()];
-        let is_paused = pause.obeyed_from <= now && now < pause.until;
-        self.is_up && (!is_paused || self.reaction == PfcReaction::Ignore)
-    }
-}
-
-fn on_pfc(
-    stats: &mut ControlStats,
-    pauses: &mut [ClassPauseTime; CLASSES],
-    reaction: PfcReaction,
-    rate: BitRate,
-    now: Time,
-    pfc: &PfcFrame,
-) {
-    stats.pfc_frames += 1;
-    for class in pfc.enabled.iter() {
-        let n = class.index();
-        stats.pfc[n] += 1;
-        stats.last_pfc[n] = Some(now);
-        let (quanta, pause) = (pfc.times[n], &mut pauses[n]);
-        if quanta == 0 {
-            *pause = ClassPauseTime { obeyed_from: now, until: now };
-            continue;
-        }
-        stats.xoff[n] += 1;
-        stats.first_xoff[n].get_or_insert(now);
-        if pause.until <= now {
-            pause.obeyed_from = match reaction {
-                PfcReaction::Obey(delay) => now + delay,
-                PfcReaction::Ignore => Time::NEVER,
-            };
-        }
-        pause.until = now + Quantum::for_rate(rate).times(quanta);
+        self.is_up && !self.arrivals.stops(class, now, self.reaction)
     }
 }
 

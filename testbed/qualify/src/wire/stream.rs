@@ -1,12 +1,10 @@
 //! Streams of data and control frames: the instants of their frames, and statistics.
 
-use weir_units::{Bytes, FCS_BYTES, Time};
+use weir_units::{Bytes, LINK_OVERHEAD, Time};
 
 use super::frame::{Label, ReceivedLabel, StreamHeaders};
-use crate::tester::{Amount, ControlStream, Gap, StreamStats, TestStream};
-
-/// Preamble and gap.
-const WIRE_BYTES: u64 = 20;
+use crate::arrivals::StreamArrivals;
+use crate::tester::{Amount, ControlStream, TestStream};
 
 /// Stream of either kind.
 #[derive(Debug)]
@@ -19,7 +17,7 @@ pub(super) enum WireStreamState {
 #[derive(Debug)]
 pub(super) struct WireDataStream {
     pub(super) stream: TestStream,
-    pub(super) stats: StreamStats,
+    pub(super) arrivals: StreamArrivals,
     headers: StreamHeaders,
     label: u32,
     pub(super) due: Time,
@@ -27,9 +25,6 @@ pub(super) struct WireDataStream {
     /// Whether its class was paused, or its link down, when the next frame was due: that time is not made up.
     pub(super) is_held: bool,
     number: u64,
-    /// Number that the next frame to arrive should have.
-    expected: u32,
-    last_arrival: Option<Time>,
 }
 
 /// Stream of control frames.
@@ -45,15 +40,13 @@ impl WireDataStream {
     pub(super) fn new(stream: &TestStream, headers: StreamHeaders, label: u32, now: Time) -> WireDataStream {
         WireDataStream {
             stream: stream.clone(),
-            stats: StreamStats::default(),
+            arrivals: StreamArrivals::default(),
             headers,
             label,
             due: now,
             is_stopped: false,
             is_held: false,
             number: 0,
-            expected: 0,
-            last_arrival: None,
         }
     }
 
@@ -82,27 +75,17 @@ impl WireDataStream {
     pub(super) fn on_sent(&mut self, frame_bytes: usize) {
         self.due += self.stream.rate.time_for(wire_bytes(frame_bytes));
         self.number += 1;
-        self.stats.sent += 1;
+        self.arrivals.stats.sent += 1;
         self.is_stopped = matches!(self.stream.amount, Amount::Frames(frames) if self.number >= frames);
     }
 
     pub(super) fn on_received(&mut self, now: Time, port: usize, frame: &ReceivedLabel, frame_bytes: usize) {
-        let WireDataStream { stats, .. } = self;
         if port != self.stream.to {
-            stats.misdelivered += 1;
+            self.arrivals.stats.misdelivered += 1;
             return;
         }
-        stats.received += 1;
-        stats.received_wire_bytes += wire_bytes(frame_bytes).get();
-        stats.ce += u64::from(frame.ce);
-        stats.out_of_order += u64::from(frame.label.number < self.expected);
-        self.expected = self.expected.max(frame.label.number + 1);
-        stats.first.get_or_insert(now);
-        stats.last = Some(now);
-        if let Some(from) = self.last_arrival.replace(now) {
-            let gap = Gap { from, to: now };
-            stats.longest_gap = stats.longest_gap.filter(|longest| longest.length() >= gap.length()).or(Some(gap));
-        }
+        let number = u64::from(frame.label.number);
+        self.arrivals.on_arrival(now, number, wire_bytes(frame_bytes).get(), frame.ce);
     }
 }
 
@@ -118,5 +101,5 @@ impl WireControlStream {
 }
 
 fn wire_bytes(frame_bytes: usize) -> Bytes {
-    Bytes::new(frame_bytes as u64 + FCS_BYTES + WIRE_BYTES)
+    Bytes::new(frame_bytes as u64) + LINK_OVERHEAD
 }

@@ -6,16 +6,10 @@ use weir_qualify::bench::LENGTH;
 use weir_qualify::discover::{Discovery, discover};
 use weir_qualify::virtual_time;
 
+use crate::three_ports;
+
 fn switch(buffer: &str) -> SwitchConfig {
-    let ports: String = (0..3)
-        .map(|port| {
-            format!("[[ports]]\nname = \"p{port}\"\nring = \"r{port}\"\nrate = \"100Gbps\"\ndelay = \"500ns\"\n")
-        })
-        .collect();
-    let text = format!(
-        "[switch]\nmtu = 1500\n[buffer]\n{buffer}\n[classes]\npreset = \"sonic\"\n[pfc]\nreaction = \"1us\"\n{ports}"
-    );
-    weir_config::parse_for_virtual_time("box.toml", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+    three_ports(1_500, buffer)
 }
 
 fn near(found: u64, configured: u64, what: &str) {

@@ -6,6 +6,8 @@ use weir_qualify::test_case::{Outcome, Verdict};
 use weir_qualify::virtual_time;
 use weir_units::BitRate;
 
+use crate::three_ports;
+
 fn outcomes_at(speed: BitRate, frame_lengths: &[u32]) -> Vec<Outcome> {
     outcomes_of(&virtual_time::built_in(speed), frame_lengths)
 }
@@ -29,17 +31,7 @@ fn the_built_in_switch_passes_every_test() {
 /// Three ports of 100 Gb/s, whose headroom by the rule is 3 frames of 9,238 B with header and FCS, 12,584 B of two delays and a PAUSE, and
 /// 12,500 B of the reaction: 52.8 KB. Five of those frames fit it.
 fn switch(buffer: &str) -> SwitchConfig {
-    let ports: String = (0..3)
-        .map(|port| {
-            format!("[[ports]]\nname = \"p{port}\"\nring = \"r{port}\"\nrate = \"100Gbps\"\ndelay = \"500ns\"\n")
-        })
-        .collect();
-    let text = format!(
-        "[switch]\nmtu = 9216\n[buffer]\nsize = \"2MB\"\npolicy = \"dt\"\n{buffer}\n[classes]\npreset = \"sonic\"\n[pfc]\n\
-         reaction = \"1us\"\n{ports}"
-    );
-    weir_config::parse_for_virtual_time("switch.toml", &text)
-        .unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+    three_ports(9_216, &format!("size = \"2MB\"\npolicy = \"dt\"\n{buffer}"))
 }
 
 fn failed(outcomes: &[Outcome]) -> Vec<&str> {

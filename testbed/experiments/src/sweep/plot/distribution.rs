@@ -27,16 +27,15 @@ struct SeriesMessages {
     is_good: bool,
 }
 
-/// Checks the names of a figure's distribution.
+/// Resolves the names of a figure's distribution: its lines, and the workload of its messages.
 ///
 /// # Errors
 /// The problem and the remedy.
-pub(super) fn check(spec: &FigureSpec, names: &ColumnNames) -> Result<(), String> {
+pub(super) fn resolved(spec: &FigureSpec, names: &ColumnNames) -> Result<(ResolvedLines, String), String> {
     if !spec.x.is_empty() || !spec.y.is_empty() || spec.versus.is_some() {
         return Err("cdf: a distribution has no `x`, `y` and `versus`; leave them out".to_owned());
     }
-    resolved_lines(spec, names)?;
-    traffic(spec, names).map(drop)
+    Ok((resolved_lines(spec, names)?, traffic(spec, names)?))
 }
 
 /// Makes the figure of a distribution. A line whose runs failed is left out.
@@ -50,9 +49,7 @@ pub(super) fn distribution(
     directory: &Path,
 ) -> Result<FigureData, Failure> {
     let names = results.names();
-    check(spec, &names).map_err(Failure::Argument)?;
-    let lines = resolved_lines(spec, &names).map_err(Failure::Argument)?;
-    let traffic = traffic(spec, &names).map_err(Failure::Argument)?;
+    let (lines, traffic) = resolved(spec, &names).map_err(Failure::Argument)?;
     let folders = folders(directory)?;
     let mut groups: Vec<SeriesMessages> = Vec::new();
     for row in pooled::rows(&lines, None, results)? {
